@@ -1,0 +1,90 @@
+-- scripts/budget.lua - limits of the runner: steps, tokens, money, seconds.
+--
+-- Reserved before each request and settled after it, in this budget and all above it, so that two
+-- subagents that ask at the same time can't together pass a limit.  A loop can't forget them.
+
+local reactor = require "terret.reactor"
+
+local M = {}
+
+---@class terret.budget
+---@field spent {steps: integer, tokens: integer, cost: number}
+---@field limits {steps: integer?, tokens: integer?, cost: number?, seconds: number?}
+local Budget = {}
+Budget.__index = Budget
+
+---@param limits {steps: integer?, tokens: integer?, cost: number?, seconds: number?}
+---@param parent terret.budget?
+---@return terret.budget
+function M.new(limits, parent)
+  return setmetatable({
+    limits = limits or {}, parent = parent, started = reactor.now(),
+    spent = { steps = 0, tokens = 0, cost = 0 }, held = { steps = 0, tokens = 0, cost = 0 },
+  }, Budget)
+end
+
+local NAMES = { steps = "steps", tokens = "tokens", cost = "USD" }
+
+-- What stands against a reservation here, or nil.
+function Budget:refusal(want)
+  for key, name in pairs(NAMES) do
+    local limit = self.limits[key]
+    if limit and self.spent[key] + self.held[key] + (want[key] or 0) > limit then
+      return ("the limit of %s %s is reached"):format(limit, name)
+    end
+  end
+  if self.limits.seconds and reactor.now() - self.started >= self.limits.seconds then
+    return ("the limit of %s seconds is reached"):format(self.limits.seconds)
+  end
+end
+
+---@param want {steps: integer?, tokens: integer?, cost: number?} the most that the request may use
+---@return table? reservation for settle
+---@return string? message
+---@return string? code "limit"
+function Budget:reserve(want)
+  local level = self
+  while level do
+    local message = level:refusal(want)
+    if message then return nil, message, "limit" end
+    level = level.parent
+  end
+  level = self
+  while level do
+    for key in pairs(NAMES) do level.held[key] = level.held[key] + (want[key] or 0) end
+    level = level.parent
+  end
+  return { want = want }
+end
+
+---Gives a reservation back and books what was really used.
+---@param reservation table
+---@param used {steps: integer?, tokens: integer?, cost: number?}
+function Budget:settle(reservation, used)
+  local want = reservation.want
+  reservation.want = {}
+  local level = self
+  while level do
+    for key in pairs(NAMES) do
+      level.held[key] = level.held[key] - (want[key] or 0)
+      level.spent[key] = level.spent[key] + (used[key] or 0)
+    end
+    level = level.parent
+  end
+end
+
+---@return number? seconds that are left, the least of all levels
+function Budget:seconds_left()
+  local left
+  local level = self
+  while level do
+    if level.limits.seconds then
+      local mine = level.limits.seconds - (reactor.now() - level.started)
+      left = math.min(left or mine, mine)
+    end
+    level = level.parent
+  end
+  return left
+end
+
+return M

@@ -1,0 +1,173 @@
+-- scripts/call.lua - what a tool's run(args, call) may do: files under the sandbox's policy, commands in
+-- the sandbox, blobs of the session, progress.  World failures come back as nil, message, code.
+
+local fs = require "terret.fs"
+local sandbox = require "terret.sandbox"
+local task = require "terret.task"
+
+local M = {}
+
+---@class terret.call
+---@field id string
+---@field name string
+---@field cwd string the project
+---@field agent terret.agent
+---@field session terret.session
+---@field limits {bash_bytes: integer, read_bytes: integer, timeout: number}
+local Call = {}
+Call.__index = Call
+
+---@param agent terret.agent
+---@param id string
+---@param name string
+---@return terret.call
+function M.new(agent, id, name)
+  return setmetatable({ id = id, name = name, cwd = agent.cfg.project, agent = agent,
+    session = agent.session, limits = agent.limits }, Call)
+end
+
+---@param text string shown live, never sent to the model
+function Call:progress(text) self.agent:emit("tool_progress", { id = self.id, text = text }) end
+
+---@param path string as the model wrote it
+---@param access "read"|"write"
+---@return {root: terret.fs.root, rel: string, host: string, path: string}?
+---@return string? message
+---@return string? code
+function Call:resolve(path, access) return self.agent.policy:resolve(path, access) end
+
+-- Notes what a file looked like when a tool last read or wrote it.
+local function touch(self, place, info)
+  self.agent.shared.files:touch(place.host, place.path, info)
+end
+
+---@param path string
+---@param options terret.fs.read_options?
+---@return string? data
+---@return table|string info or message
+---@return string? code
+function Call:read(path, options)
+  local place, message, code = self:resolve(path, "read")
+  if not place then return nil, message, code end
+  local data, info, err_code = place.root:read(place.rel, options)
+  if not data then return nil, info, err_code end
+  touch(self, place, info)
+  return data, info
+end
+
+---@param path string
+---@return table? info
+---@return string? message
+---@return string? code
+function Call:stat(path)
+  local place, message, code = self:resolve(path, "read")
+  if not place then return nil, message, code end
+  return place.root:stat(place.rel)
+end
+
+---@param path string
+---@return {name: string, type: string}[]?
+---@return string? message
+---@return string? code
+function Call:list(path)
+  local place, message, code = self:resolve(path, "read")
+  if not place then return nil, message, code end
+  return place.root:list(place.rel)
+end
+
+---Writes a whole file; what stood there before goes to the undo list of the turn.
+---@param path string
+---@param data string
+---@return boolean? ok
+---@return string? message
+---@return string? code
+function Call:write(path, data)
+  if self.agent.redactor:has_placeholder(data) then
+    return nil, "the text holds a placeholder of a redacted secret; it can't be written", "denied"
+  end
+  local place, message, code = self:resolve(path, "write")
+  if not place then return nil, message, code end
+  local ok
+  ok, message, code = place.root:write(place.rel, data, { parents = true })
+  if not ok then return nil, message, code end
+  touch(self, place, place.root:stat(place.rel))
+  return true
+end
+
+---@param path string
+---@return boolean true: the file is not as the tools of this session last saw it
+function Call:changed(path)
+  local place = self:resolve(path, "read")
+  return place ~= nil and self.agent.shared.files:changed(place.host)
+end
+
+---Runs a command in the sandbox and waits for its end.
+---@param argv string[]
+---@param options table? options of terret.exec.spawn
+---@return table? result {code, signal, timed_out, seconds, head, tail, total, elided, blob, stderr}
+---@return string? message
+---@return string? code
+function Call:exec(argv, options)
+  local backend, message, code = self.agent:backend()
+  if not backend then return nil, message, code end
+  local process <close>, err, err_code = sandbox.spawn(backend, self.agent.policy, argv, options or {})
+  if not process then return nil, err, err_code end
+  task.await(process)
+  local result = process:output()
+  for key, value in pairs(process:status()) do result[key] = value end
+  return result
+end
+
+---@return string id
+---@return string path a blob file that does not exist yet
+function Call:blob_path() return self.session:new_blob() end
+---@param data string
+---@return string? id
+---@return string? message
+---@return string? code
+function Call:blob(data) return self.session:save_blob(data) end
+---@param id string
+---@return string? data
+---@return string? message
+---@return string? code
+function Call:blob_read(id) return self.session:read_blob(id) end
+
+-- Files that the tools of a session saw ----------------------------------------------------------
+
+---@class terret.files
+local Files = {}
+Files.__index = Files
+
+---@return terret.files
+function M.files() return setmetatable({ seen = {} }, Files) end
+
+local function stamp(info) return info and ("%d:%.9f:%d"):format(info.size, info.mtime, info.inode) or "gone" end
+
+---@param host string
+---@param path string as it is shown
+---@param info table?
+function Files:touch(host, path, info) self.seen[host] = { path = path, stamp = stamp(info) } end
+
+---@param host string
+---@return boolean
+function Files:changed(host)
+  local known = self.seen[host]
+  return known ~= nil and known.stamp ~= stamp(fs.stat(host))
+end
+
+---Paths that changed since, each said once.
+---@return string[]
+function Files:take_changes()
+  local out = {}
+  for host, known in pairs(self.seen) do
+    local now = stamp(fs.stat(host))
+    if now ~= known.stamp and now ~= known.said then
+      known.said = now
+      out[#out + 1] = known.path .. (now == "gone" and " (gone)" or "")
+    end
+  end
+  table.sort(out)
+  return out
+end
+
+return M

@@ -1,0 +1,156 @@
+-- scripts/registry.lua - a directory is a registry.
+--
+-- A tool, loop, provider, sandbox backend, user interface, command or agent type is one Lua file
+-- in the directory of its kind.  Nothing is listed anywhere: built-ins enter by the same door as
+-- the user's files.  Whose file wins: $TERRET_PATH, the user's directory, the installed scripts, the
+-- text inside the executable.  A file that breaks its contract is named with the field.
+
+local fs = require "terret.fs"
+
+local M = {}
+
+local has_embedded, embedded = pcall(require, "terret.embedded")
+if not has_embedded then embedded = nil end
+
+-- What a file of each kind must return: field -> type ("?" = may be missing).
+local CONTRACTS = {
+  tools = { name = "string", description = "string", parameters = "table", permission = "string",
+    run = "function", subject = "function?", offered = "function?", writer = "boolean?" },
+  providers = { name = "string", encode = "function?", build = "function?", parse = "function?",
+    answer = "function?" },
+  sandbox = { name = "string", available = "function", wrap = "function" },
+  ui = { event = "function", ask = "function?", input = "function?" },
+  cli = { summary = "string", usage = "string", run = "function" },
+  commands = { description = "string", run = "function" },
+  agents = { description = "string" },
+}
+
+-- Files of a kind's directory that are no members of it.
+local NOT_MEMBERS = { sandbox = { init = true, policy = true } }
+
+local function embedded_prefix(kind)
+  return kind == "sandbox" and "sandbox/" or "scripts/" .. kind .. "/"
+end
+
+-- The directories on disk that may hold files of a kind, the first wins.
+local function directories(kind)
+  local list = {}
+  if not embedded then -- plain lua5.4: beside this very file
+    local here = package.searchpath("terret.registry", package.path)
+    if here then list[1] = here:match("^(.*)/[^/]*$") .. "/" .. kind end
+    return list
+  end
+  if embedded.path then list[#list + 1] = embedded.path .. "/" .. kind end
+  if embedded.config_dir and kind ~= "cli" then list[#list + 1] = embedded.config_dir .. "/" .. kind end
+  list[#list + 1] = embedded.share_dir .. "/" .. embedded_prefix(kind):sub(1, -2)
+  return list
+end
+
+---@param kind string "tools", "loops", "providers", ...
+---@return string[] names sorted
+function M.names(kind)
+  local seen, out = {}, {}
+  local function add(file)
+    local name = file:match("^([%w_%-]+)%.lua$")
+    if name and not seen[name] and not (NOT_MEMBERS[kind] or {})[name] then
+      seen[name] = true
+      out[#out + 1] = name
+    end
+  end
+  for _, dir in ipairs(directories(kind)) do
+    for _, entry in ipairs(fs.list(dir) or {}) do
+      if entry.type == "file" or entry.type == "link" then add(entry.name) end
+    end
+  end
+  local prefix = embedded_prefix(kind)
+  for _, file in ipairs(embedded and embedded.list() or {}) do
+    if file:sub(1, #prefix) == prefix then add(file:sub(#prefix + 1)) end
+  end
+  table.sort(out)
+  return out
+end
+
+---Where the file of a name comes from: a path, or "[embedded NAME]".
+---@param kind string
+---@param name string
+---@return string?
+function M.where(kind, name)
+  for _, dir in ipairs(directories(kind)) do
+    local path = dir .. "/" .. name .. ".lua"
+    if fs.stat(path) then return path end
+  end
+  local inside = embedded_prefix(kind) .. name .. ".lua"
+  if embedded and embedded.get(inside) then return "[embedded " .. inside .. "]" end
+end
+
+local function check_table(kind, value, where)
+  for field, want in pairs(CONTRACTS[kind]) do
+    local optional = want:sub(-1) == "?"
+    local kind_of = want:gsub("%?$", "")
+    local have = type(value[field])
+    if have ~= kind_of and not (optional and have == "nil") then
+      return nil, ("%s: field '%s' must be a %s, is %s"):format(where, field, kind_of, have), "bad_script"
+    end
+  end
+  return value
+end
+
+---Checks what a file returned against the contract of its kind.
+---@param kind string
+---@param value any
+---@param where string for messages
+---@return any value
+---@return string? message
+---@return string? code "bad_script"
+function M.check(kind, value, where)
+  if kind == "loops" then
+    if type(value) == "function" then return value end
+    return nil, ("%s: a loop file returns a function, this returns a %s"):format(where, type(value)), "bad_script"
+  end
+  if type(value) ~= "table" then
+    return nil, ("%s: must return a table, returns a %s"):format(where, type(value)), "bad_script"
+  end
+  if not CONTRACTS[kind] then return value end
+  local ok, message, code = check_table(kind, value, where)
+  if not ok then return nil, message, code end
+  if kind == "providers" and not (value.answer or value.encode and value.build and value.parse) then
+    return nil, where .. ": a provider has encode, build and parse, or answer", "bad_script"
+  end
+  return value
+end
+
+---@param kind string
+---@param name string
+---@return any value what the file returned
+---@return string? message
+---@return string? code "not_found" or "bad_script"
+function M.load(kind, name)
+  if not name:match("^[%w_%-]+$") then
+    return nil, ("'%s' is not a name"):format(name), "not_found"
+  end
+  local where = M.where(kind, name)
+  if not where then
+    return nil, ("no %s '%s' (there are: %s)"):format(kind, name, table.concat(M.names(kind), ", ")), "not_found"
+  end
+  local ok, value = pcall(require, "terret." .. kind .. "." .. name)
+  if not ok then return nil, tostring(value), "bad_script" end
+  return M.check(kind, value, where)
+end
+
+---A loop by file: --loop ./mine.lua.
+---@param kind string
+---@param path string
+---@return any value
+---@return string? message
+---@return string? code
+function M.load_file(kind, path)
+  local source, message, code = fs.read(path)
+  if not source then return nil, message, code end
+  local chunk, err = load(source, "@" .. path, "t")
+  if not chunk then return nil, err, "bad_script" end
+  local ok, value = pcall(chunk)
+  if not ok then return nil, tostring(value), "bad_script" end
+  return M.check(kind, value, path)
+end
+
+return M

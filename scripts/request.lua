@@ -1,0 +1,163 @@
+-- scripts/request.lua - one request to an endpoint: HTTP, deadlines, streaming, abort.
+--
+-- The same code serves every provider; providers are pure functions.  Returns a reply, or
+-- nil, message, class (see retry.lua), {status, after, text_shown}.  The request is closed however this ends.
+
+local http = require "terret.http"
+local json = require "terret.json"
+local reactor = require "terret.reactor"
+local retry = require "terret.retry"
+local sse = require "terret.sse"
+local task = require "terret.task"
+local text = require "terret.text"
+
+local M = {}
+
+local MAX_ERROR = 2000 -- bytes of an endpoint's error page that are shown
+
+local function describe_error(body)
+  local value = json.decode(body)
+  local e = type(value) == "table" and (value.error or value[1] and value[1].error or value) or nil
+  local message = type(e) == "table" and (e.message or e.detail) or e
+  if type(message) ~= "string" then message = body end
+  return text.cut(text.clean(message), MAX_ERROR)
+end
+
+-- A function that feeds bytes to the provider, whichever shape the answer has.
+local function make_reader(provider, acc, sink)
+  local parser, whole, streamed = sse.new(), {}, nil
+  local shown = { text = {}, reasoning = {}, any = false }
+  local function take(events)
+    for _, event in ipairs(events) do
+      for _, part in ipairs(provider.parse(event, acc)) do
+        local list = shown[part.type]
+        if list then
+          list[#list + 1] = part.text
+          shown.any = shown.any or part.type == "text"
+          if sink then sink(part.type, part.text) end
+        end
+      end
+    end
+  end
+  local function feed(data)
+    -- The body decides, not its label: JSON begins with a brace or a bracket.
+    if streamed == nil then
+      local first = data:match("^[\239\187\191%s]*([^%s])")
+      if first then streamed = first ~= "{" and first ~= "[" end
+    end
+    if streamed then take(parser:feed(data)) else whole[#whole + 1] = data end
+  end
+  local function finish()
+    if streamed then take(parser:finish())
+    elseif #whole > 0 then take { { data = table.concat(whole) } } end
+  end
+  return feed, finish, shown
+end
+
+local function read_all(req)
+  local parts, size = {}, 0
+  while size < 1048576 do
+    local data = req:read()
+    if not data then break end
+    if data == "" then task.await(req) end
+    parts[#parts + 1] = data
+    size = size + #data
+  end
+  return table.concat(parts)
+end
+
+---@class terret.request
+---@field url string
+---@field headers string[]
+---@field body string
+---@field timeouts {connect: number?, first_byte: number?, idle: number?, progress: number?}
+
+---@param provider table
+---@param options terret.request
+---@param sink fun(kind: string, delta: string)? called with each piece of text or reasoning
+---@return {text: string, reasoning: string, tool_calls: table[], usage: table?, finish: string?, echo: table}? reply
+---@return string? message
+---@return string? class
+---@return {status: integer?, after: number?, shown: boolean, partial: string?}? info
+function M.send(provider, options, sink)
+  local t = options.timeouts or {}
+  local req <close>, message, code = http.request {
+    url = options.url, headers = options.headers, body = options.body, connect_timeout = t.connect,
+    first_byte_timeout = t.first_byte, idle_timeout = t.idle,
+  }
+  if not req then return nil, message, code, { shown = false } end
+  local acc = provider.start()
+  local feed, finish, shown = make_reader(provider, acc, sink)
+  local info = { shown = false }
+  local progress = reactor.now()
+  while true do
+    local data, err, err_code = req:read()
+    local status = req:status()
+    if status and (status < 200 or status > 299) then
+      local body = (data or "") .. read_all(req)
+      local shown_text = describe_error(body)
+      info.status, info.after = status, retry.retry_after(req:header("retry-after"))
+      if shown_text == "" then shown_text = "no text" end
+      return nil, ("HTTP %d: %s"):format(status, shown_text), retry.classify(status, shown_text), info
+    end
+    info.shown = shown.any
+    if not data and err then
+      -- A stream may end without its last chunk after it said that it is done.
+      finish()
+      if not provider.finish(acc).complete then
+        info.partial = table.concat(shown.text)
+        return nil, err, err_code, info
+      end
+      break
+    elseif not data then
+      finish()
+      break
+    elseif data == "" then
+      local left = t.progress and t.progress - (reactor.now() - progress)
+      if left and left <= 0 then return nil, "the endpoint made no progress", "timeout_idle", info end
+      task.await(req, left)
+    else
+      local before = #shown.text + #shown.reasoning
+      feed(data)
+      if #shown.text + #shown.reasoning > before then progress = reactor.now() end
+    end
+  end
+  local result = provider.finish(acc)
+  info.shown, info.partial = shown.any, table.concat(shown.text)
+  if result.error then
+    local said = text.cut(text.clean(result.error), MAX_ERROR)
+    return nil, said, retry.classify(nil, said, "overload"), info
+  elseif not result.complete then
+    return nil, "the answer was cut off before its end", "cut", info
+  end
+  result.text, result.reasoning = table.concat(shown.text), table.concat(shown.reasoning)
+  if result.text == "" and #result.tool_calls == 0 and result.finish ~= "length" then
+    return nil, "the endpoint answered nothing", "empty", info
+  end
+  return result
+end
+
+---The same for a provider without a network: plays the events that it answers.
+---@param provider table
+---@param request table
+---@param sink fun(kind: string, delta: string)?
+---@return table? reply
+---@return string? message
+---@return string? class
+---@return table? info
+function M.play(provider, request, sink)
+  local reply = { text = "", reasoning = "", tool_calls = {}, echo = {} }
+  for _, e in ipairs(provider.answer(request)) do
+    if e.type == "wait" then task.sleep(e.seconds)
+    elseif e.type == "error" then return nil, e.message, e.class, { shown = reply.text ~= "" }
+    elseif e.type == "text" or e.type == "reasoning" then
+      reply[e.type] = reply[e.type] .. e.text
+      if sink then sink(e.type, e.text) end
+    elseif e.type == "tool_call" then reply.tool_calls[#reply.tool_calls + 1] = e
+    elseif e.type == "usage" then reply.usage = e.usage
+    elseif e.type == "finish" then reply.finish = e.reason end
+  end
+  return reply
+end
+
+return M

@@ -1,0 +1,200 @@
+-- scripts/toolcall.lua - one tool call of a model: parse, find, validate, permit, run.
+--
+-- The model's output is hostile input.  Whatever happens, run() returns exactly one result; only
+-- the cancelling of the task passes through.  The permission check lies here and not in the tools,
+-- so that no tool and no offered list can go around it.
+
+local call_mod = require "terret.call"
+local json = require "terret.json"
+local reactor = require "terret.reactor"
+local task = require "terret.task"
+local text = require "terret.text"
+
+local M = {}
+
+-- Parsing ------------------------------------------------------------------------------------
+
+---Makes a received call fit for the history: arguments become a JSON object, the name and the id
+---sane.  What was wrong is kept in call.problem and becomes the call's result.
+---@param raw {id: string?, name: string?, arguments: string?}
+---@return table call {id, name, arguments, args?, problem?, repairs?, raw?}
+function M.parse(raw)
+  local call = { id = raw.id, name = text.cut(text.clean(raw.name or ""), 128) }
+  local given = raw.arguments or ""
+  if not given:find("%S") then given = "{}" end
+  local args, detail, code = json.tolerant(given)
+  if args ~= nil and (type(args) ~= "table" or json.is_array(args)) then
+    args, detail, code = nil, "the arguments are no JSON object", "bad_json"
+  end
+  if args == nil then
+    call.arguments, call.raw = "{}", text.cut(text.clean(given), 4000)
+    call.problem = code == "truncated"
+      and "the arguments were cut off before their end, so nothing was run: " .. detail
+      or "the arguments are not valid JSON, so nothing was run: " .. detail
+    return call
+  end
+  call.args, call.arguments = args, json.encode(args)
+  if type(detail) == "table" and #detail > 0 then call.repairs = table.concat(detail, ", ") end
+  return call
+end
+
+local function plain(name) return (name:lower():gsub("[^%w]", "")) end
+
+-- The tool of a name; a wrong case or separator is forgiven where one tool fits.
+local function find_tool(agent, name)
+  if agent.tools[name] then return agent.tools[name] end
+  local found
+  for _, tool in pairs(agent.tools) do
+    local want, have = plain(tool.name), plain(name)
+    if have == want or have == "functions" .. want then
+      if found then return nil end
+      found = tool
+    end
+  end
+  return found
+end
+
+local function tool_names(agent)
+  local names = {}
+  for name in pairs(agent.tools) do names[#names + 1] = name end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
+-- Permission ---------------------------------------------------------------------------------
+
+-- What the rules judge.
+local function subject(tool, args, call)
+  if tool.subject then return tool.subject(args, call) end
+  local class = tool.permission
+  if class == "exec" then return { class = "exec", command = args.command or "", tool = tool.name } end
+  if class == "read" or class == "write" then
+    local place = call:resolve(args.path or ".", class)
+    return { class = class, path = place and place.path or args.path or ".", tool = tool.name }
+  end
+  return { class = class, tool = tool.name, host = args.host }
+end
+
+-- One question at a time: the prompts of parallel calls queue.
+local function ask(agent, question)
+  local shared = agent.shared
+  while shared.asking do task.await(shared.asking) end
+  local turn = task.event()
+  shared.asking = turn
+  local _done <close> = setmetatable({}, { __close = function()
+    shared.asking = nil
+    turn:set()
+  end })
+  -- An answer given meanwhile may cover this one too.
+  local again = agent.permissions:check(question.request)
+  if again.verdict ~= "ask" then return again.verdict == "allow", again.reason end
+  local answer = agent.ui.ask(question)
+  if not answer or answer.verdict ~= "allow" then return false, answer and answer.words end
+  if answer.scope and answer.scope ~= "once" and answer.rule then
+    agent.permissions:add { verdict = "allow", rule = answer.rule, scope = answer.scope }
+  end
+  return true
+end
+
+-- nil: go on; else the text of the refusal.
+local function refuse(agent, tool, args, call)
+  local request = subject(tool, args, call)
+  local verdict = agent.permissions:check(request)
+  local allowed, words = verdict.verdict == "allow", nil
+  local asked = verdict.verdict == "ask"
+  if asked and agent.ui.ask then
+    allowed, words = ask(agent, { kind = "permission", tool = tool.name, request = request, reason = verdict.reason,
+      propose = verdict.propose, commands = verdict.commands, call_id = call.id, agent = agent.id })
+  end
+  agent:record { type = "permission", call_id = call.id, tool = tool.name, verdict = verdict.verdict,
+    allowed = allowed, reason = verdict.reason, rule = verdict.rule, source = verdict.source }
+  agent:emit("permission", { id = call.id, tool = tool.name, verdict = verdict.verdict, allowed = allowed,
+    reason = verdict.reason, rule = verdict.rule })
+  if allowed then return nil end
+  if asked and not agent.ui.ask then agent.shared.unasked = agent.shared.unasked + 1 end
+  local why = verdict.reason and ": " .. verdict.reason or ""
+  if not asked then return "denied" .. why end
+  if not agent.ui.ask then
+    return "refused, since nobody can be asked" .. why .. ". Find another way, or say what you would need."
+  end
+  return "refused by the user" .. (words and words ~= "" and ": " .. words or "")
+end
+
+-- Running ------------------------------------------------------------------------------------
+
+local function run_tool(agent, tool, args, call)
+  local trace
+  local out = table.pack(xpcall(tool.run, function(err)
+    trace = debug.traceback(tostring(err), 2)
+    return err
+  end, args, call))
+  if not out[1] then
+    if task.is_cancelled(out[2]) then error(out[2], 0) end
+    agent:record { type = "warning", text = text.clean(trace or tostring(out[2])) }
+    return false, ("the tool '%s' failed: %s"):format(tool.name, tostring(out[2]))
+  end
+  if type(out[2]) == "string" then return true, out[2], out[3] end
+  if out[2] == nil then return false, tostring(out[3] or "the tool failed without a message") end
+  return false, ("the tool '%s' returned a %s instead of text"):format(tool.name, type(out[2]))
+end
+
+local function execute(agent, parsed)
+  if parsed.problem then return false, parsed.problem .. ". Send the call again with valid JSON." end
+  local tool = find_tool(agent, parsed.name)
+  if not tool then
+    return false, ("there is no tool '%s'; there are: %s"):format(parsed.name, tool_names(agent))
+  end
+  local args, notes = tool.schema:validate(parsed.args)
+  if not args then return false, "the arguments don't fit: " .. notes end
+  local call = call_mod.new(agent, parsed.id, tool.name)
+  local refusal = refuse(agent, tool, args, call)
+  if refusal then return false, refusal end
+  local ok, content, extra = run_tool(agent, tool, args, call)
+  if type(notes) == "table" and #notes > 0 then
+    content = content .. "\n(note: " .. table.concat(notes, "; ") .. ")"
+  end
+  return ok, content, extra
+end
+
+---Runs one parsed call.
+---@param agent terret.agent
+---@param parsed table of parse
+---@return table message the one result: {role = "tool", call_id, name, content, ok}
+function M.run(agent, parsed)
+  local started = reactor.now()
+  agent:emit("tool_call", { id = parsed.id, name = parsed.name, arguments = parsed.arguments })
+  local out = table.pack(xpcall(execute, debug.traceback, agent, parsed))
+  if not out[1] then
+    if task.is_cancelled(out[2]) then error(out[2], 0) end
+    out = { true, false, "terret failed in this call: " .. tostring(out[2]) }
+  end
+  local ok, content, extra = out[2], out[3], out[4]
+  local message = agent.context.admit(agent, { role = "tool", call_id = parsed.id, name = parsed.name,
+    content = content, ok = ok })
+  agent:emit("tool_result", { id = parsed.id, name = parsed.name, ok = ok, text = message.content,
+    seconds = reactor.now() - started, extra = type(extra) == "table" and extra or nil })
+  return message
+end
+
+-- xpcall(execute, debug.traceback) turns the cancelled error into text only if it is a string: it is a
+-- table, which debug.traceback returns as it is.
+
+---The result of a call that an interrupt reached first.
+---@param parsed table
+---@param reason string
+---@return table message
+function M.interrupted(parsed, reason)
+  return { role = "tool", call_id = parsed.id, name = parsed.name, ok = false,
+    content = reason .. ": this call has no result; it may have run" }
+end
+
+---True for calls that change files by our own tools: they run alone and in order.
+---@param agent terret.agent
+---@param parsed table
+---@return boolean
+function M.is_writer(agent, parsed)
+  local tool = find_tool(agent, parsed.name)
+  return tool ~= nil and tool.permission == "write"
+end
+
+return M
