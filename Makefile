@@ -79,5 +79,76 @@ $(BUILD)/lib/terret/%.so: $(BUILD)/obj/%.o $(BUILD)/obj/util.o
 # so: the modules for plain lua5.4, in build/lib/terret
 so: $(SO)
 
+# ---- installing ---------------------------------------------------------------------------
+# install: PREFIX=/usr/local; the scripts go to PREFIX/share/terret, where they can be read and edited
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/terret
+	install -m 755 $(BUILD)/terret $(DESTDIR)$(PREFIX)/bin/terret
+	for f in $(SCRIPTS); do \
+	    install -d $(DESTDIR)$(PREFIX)/share/terret/$$(dirname $$f) && \
+	    install -m 644 $$f $(DESTDIR)$(PREFIX)/share/terret/$$f || exit 1; done
+
+# deps: installs what the build needs (apt as root), or says what to install
+deps:
+	@sh .ci/deps.sh run
+deps-test:
+	@sh .ci/deps.sh test
+.PHONY: deps-test
+
+# demo: offline; a scripted model mends a failing test of a small C project, in the sandbox
+demo: deps
+	@$(MAKE) --no-print-directory -s all
+	@$(BUILD)/terret demo
+
+# ---- testing --------------------------------------------------------------------------------
+TESTS := $(BUILD)/tests
+UNIT := $(patsubst tests/unit/%.c,$(TESTS)/%,$(wildcard tests/unit/*.c))
+FUZZ := $(patsubst tests/fuzz/%.c,$(TESTS)/%,$(wildcard tests/fuzz/*.c))
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all
+ASAN_MAKE := $(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN="$(ASAN)" CFLAGS="-O1 -g"
+TEST_CC = $(CC) $(ALL_CFLAGS) -Iruntime -I$(BUILD)
+
+$(TESTS)/mockd: tests/mock/mockd.c
+	@mkdir -p $(@D)
+	$(TEST_CC) -o $@ $<
+$(TESTS)/test_%: tests/unit/test_%.c $(BUILD)/obj/util.o $(wildcard runtime/*.[ch])
+	@mkdir -p $(@D)
+	$(TEST_CC) -Wno-unused-function -o $@ $< $(BUILD)/obj/util.o $(EXE_LUA) $(LIBS) $(if $(filter Darwin,$(OS)),,-lutil)
+$(TESTS)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/obj/util.o $(OBJECTS)
+	@mkdir -p $(@D)
+	$(TEST_CC) -DREPLAY -o $@ $< $(BUILD)/obj/util.o $(OBJECTS) $(EXE_LUA) $(LIBS)
+# Fails the k-th allocation of Lua and of our own modules.
+$(TESTS)/oom: tests/oom/oom.c $(BUILD)/obj/util.o $(OBJECTS) $(BUILD)/modules.h
+	@mkdir -p $(@D)
+	$(TEST_CC) -o $@ $< $(BUILD)/obj/util.o $(OBJECTS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc $(EXE_LUA) $(LIBS)
+.PHONY: test-bins
+test-bins: all $(TESTS)/mockd $(UNIT) $(FUZZ) $(TESTS)/oom
+
+# test: everything; T=name runs one spec (tests/spec/name_spec.lua)
+test: deps-test
+ifdef T
+	@$(MAKE) --no-print-directory all $(TESTS)/mockd >/dev/null
+	@TERRET_MOCKD=$(abspath $(TESTS)/mockd) $(BUILD)/terret --lua tests/run.lua $$(find tests -name '$(T)_spec.lua')
+else
+	@$(MAKE) --no-print-directory -j2 all so test-bins >/dev/null
+	@$(ASAN_MAKE) -j2 test-bins >/dev/null
+	@BUILD=$(BUILD) sh tests/all.sh plain so asan
+endif
+# test-asan: unit tests, specs and the allocation-failure sweep under ASAN and UBSAN
+test-asan: deps-test
+	@$(ASAN_MAKE) -j2 test-bins >/dev/null
+	@BUILD=$(BUILD) sh tests/all.sh asan
+# test-so: the specs in plain lua5.4 over the .so files
+test-so: deps-test
+	@$(MAKE) --no-print-directory -j2 all so test-bins >/dev/null
+	@BUILD=$(BUILD) sh tests/all.sh so
+# lint: warnings as errors, luacheck, formatting, symbols, line budget
+lint: deps-test
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror -j2 all so >/dev/null
+	@BUILD=$(BUILD)/lint sh tests/lint.sh
+# bench: speed and memory against a floor program in C, as ratios in one run
+bench: all
+	@BUILD=$(BUILD) sh tests/bench/bench.sh
+
 clean:
 	rm -rf $(BUILD)
