@@ -114,14 +114,15 @@ function parser:finish() end
 local json = {}
 
 ---Canonical text: keys sorted by bytes, integers as %d, floats shortest that read back, invalid UTF-8
----as U+FFFD, "/" not escaped.  Raises on functions, cycles, NaN, mixed keys, depth over 200.
----An empty table is {} unless marked.
+---as U+FFFD, "/" not escaped.  Raises on functions, cycles, NaN, mixed keys, sparse arrays, tables
+---with __pairs, depth over 200.  An empty table is {} unless marked.
 ---@param value any
 ---@return string
 function json.encode(value) end
 
 ---Strict.  Integers that fit are integers.  Arrays carry the array mark.  A duplicate key, NaN, a
 ---second value, depth over 200 or invalid UTF-8 is refused; a lone surrogate becomes U+FFFD.
+---The message starts with "line L, byte B: ", B from 1 in the whole text.
 ---@param text string
 ---@return any value
 ---@return string? message
@@ -129,8 +130,11 @@ function json.encode(value) end
 function json.decode(text) end
 
 ---For tool arguments: also accepts a code fence around, trailing commas, raw control characters
----in strings, single quotes, Python literals, unquoted simple keys, a JSON text in a string, `//` comments.
----Refuses what is cut off ("truncated"), NUL, duplicate keys, depth over 64, NaN ("bad_json").
+---in strings, single quotes, Python literals, unquoted simple keys, a JSON text in a string, `//` comments,
+---invalid UTF-8 in strings (as U+FFFD).  The repairs are, in this order: "fence", "comments",
+---"control_characters", "double_encoding", "python_literals", "single_quotes", "trailing_comma",
+---"unquoted_keys", "utf8".
+---Refuses what is cut off ("truncated"), NUL, duplicate keys, depth over 64, NaN, over 16 MiB ("bad_json").
 ---@param text string
 ---@return any value
 ---@return string[]|string repairs what was forgiven (empty: it was strict JSON), or the message
@@ -310,7 +314,7 @@ function lg:sync() end
 ---True when all that was asked is on disk.  A waitable.
 ---@return boolean
 function lg:ready() end
----@return string? message an error of the last sync
+---@return string? message the last error of a sync; stays, since a later sync can't repair it
 function lg:sync_error() end
 ---@return integer bytes cut off at open
 function lg:repaired() end
@@ -322,10 +326,12 @@ function lg:close() end
 
 ---@class terret.log.reader
 local reader = {}
----@return string? line nil at the end
----@return integer offset of the line
+---Lines of at most 256 MiB ("too_large").  After the end it may be asked again: a log grows.
+---@return string? line nil alone at the end; nil, message, code on failure
+---@return integer|string? offset of the line, or message
+---@return terret.code? code
 function reader:next() end
----@return integer bytes after the last whole line
+---@return integer bytes after the last whole line, once next() has come to the end
 function reader:torn() end
 function reader:close() end
 
@@ -383,8 +389,9 @@ function fs.list(path) end
 ---@return string? message
 ---@return terret.code? code
 function fs.mkdir(path, options) end
+---Never follows links; refuses "/", "." and ".." ("invalid") and devices ("not_regular").
 ---@param path string
----@param options {recursive: boolean?}? never follows links
+---@param options {recursive: boolean?}?
 ---@return boolean? ok
 ---@return string? message
 ---@return terret.code? code
@@ -400,7 +407,7 @@ function fs.rename(from, to) end
 ---@return string? message
 ---@return terret.code? code
 function fs.realpath(path) end
----@return string
+---@return string (nil, message, "not_found" in a directory that was removed)
 function fs.cwd() end
 ---@param path string
 ---@return boolean? ok
