@@ -42,12 +42,13 @@ all: $(BUILD)/terret
 help:
 	@grep -E '^# [a-z-]+: ' Makefile | sed 's/^# //'
 
-$(BUILD)/obj/%.o: runtime/%.c runtime/terret.h
+$(BUILD)/obj/%.o: runtime/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
-$(BUILD)/obj/%.o: sandbox/%.c runtime/terret.h
+	$(CC) $(ALL_CFLAGS) -MMD -c -o $@ $<
+$(BUILD)/obj/%.o: sandbox/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Iruntime -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) -MMD -Iruntime -c -o $@ $<
+-include $(wildcard $(BUILD)/obj/*.d)
 
 # Regenerated when the list changes, not only when a file does.
 $(BUILD)/modules.h: FORCE

@@ -253,6 +253,7 @@ static int run(lua_State *L) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write(), not the end */
     lua_State *L = luaL_newstate();
     if (!L) {
         fputs("terret: out of memory\n", stderr);

@@ -13,6 +13,7 @@ local M = {}
 ---@field cwd string the project
 ---@field agent terret.agent
 ---@field session terret.session
+---@field notes string[] said below the result
 ---@field limits {bash_bytes: integer, read_bytes: integer, timeout: number}
 local Call = {}
 Call.__index = Call
@@ -23,7 +24,7 @@ Call.__index = Call
 ---@return terret.call
 function M.new(agent, id, name)
   return setmetatable({ id = id, name = name, cwd = agent.cfg.project, agent = agent,
-    session = agent.session, limits = agent.limits }, Call)
+    session = agent.session, limits = agent.limits, notes = {} }, Call)
 end
 
 ---@param text string shown live, never sent to the model
@@ -115,6 +116,8 @@ function Call:exec(argv, options)
   task.await(process)
   local result = process:output()
   for key, value in pairs(process:status()) do result[key] = value end
+  -- What the command left in a protected place was put aside; the model is told with the result.
+  for _, note in ipairs(sandbox.finish(process)) do self.notes[#self.notes + 1] = note end
   return result
 end
 

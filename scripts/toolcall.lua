@@ -150,9 +150,8 @@ local function execute(agent, parsed)
   local refusal = refuse(agent, tool, args, call)
   if refusal then return false, refusal end
   local ok, content, extra = run_tool(agent, tool, args, call)
-  if type(notes) == "table" and #notes > 0 then
-    content = content .. "\n(note: " .. table.concat(notes, "; ") .. ")"
-  end
+  if type(notes) == "table" then table.move(notes, 1, #notes, #call.notes + 1, call.notes) end
+  if #call.notes > 0 then content = content .. "\n(note: " .. table.concat(call.notes, "; ") .. ")" end
   return ok, content, extra
 end
 
