@@ -490,7 +490,7 @@ function text.cut(s, max, from_end) end
 ---@return string head
 ---@return string tail
 ---@return integer elided bytes
----@return integer lines elided
+---@return integer lines elided; a part of a line counts
 function text.headtail(s, head, tail) end
 ---@param s string
 ---@return integer columns in a terminal
@@ -508,7 +508,7 @@ function text.count_lines(s) end
 ---@param from integer
 ---@param to integer
 ---@return string part
----@return integer last line that it holds
+---@return integer last line that it holds; the number of lines when there is no line `from`
 function text.lines(s, from, to) end
 ---@param s string
 ---@return boolean looks binary (NUL, or many invalid bytes, in the first 8 KiB)
