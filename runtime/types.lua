@@ -185,9 +185,9 @@ local exec = {}
 ---@field rlimits table<string,integer>? "core", "nofile", "fsize", "cpu", "as", "nproc"
 ---@field stream boolean? keep new output for read(); default false
 
----Starts a command in a session of its own; it dies with terret.  stdin, stdout, stderr and
----the named fds are all that it inherits.  Ends when the main process ends: what is in the pipe
----is drained, the rest of the group is killed.
+---Starts a command in a session of its own; its main process dies with terret (Linux).  stdin,
+---stdout, stderr and the named fds are all that it inherits.  Ends when the main process ends: the
+---rest of the group is killed, what is in the pipe is drained.  Relative entries of PATH are ignored.
 ---@param options terret.exec.options
 ---@return terret.exec.process?
 ---@return string? message
