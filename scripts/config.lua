@@ -1,0 +1,221 @@
+-- scripts/config.lua - one configuration from flags, environment, config.lua and ~/.agents/env.
+--
+-- Order: flags, environment, config.lua, ~/.agents/env.  config.lua is data: it returns a table and
+-- runs in an empty environment.  A key goes only to the host that was set at the same or a higher
+-- level; a vendor's key only to the vendor's host, unless --api-key-env names it.
+-- Mistakes of the user come back as nil, message, "usage".
+
+local fs = require "terret.fs"
+
+local M = {}
+
+-- Keys of config.lua and their types; the environment variable of the same name where there is one.
+local KEYS = {
+  model = { "string", "TERRET_MODEL" }, provider = { "string" }, base_url = { "string", "OPENAI_BASE_URL" },
+  api_key_env = { "string" }, loop = { "string" }, mode = { "string" }, sandbox = { "string" },
+  rw = { "table" }, net = { "table" }, limits = { "table" }, models = { "table" }, sampling = { "table" },
+  stream = { "boolean" }, ui = { "string" }, profile = { "string", "TERRET_PROFILE" },
+  context_window = { "number", "TERRET_CONTEXT_WINDOW" }, max_output = { "number", "TERRET_MAX_OUTPUT" },
+  tool_timeout = { "number", "TERRET_TOOL_TIMEOUT" }, first_byte_timeout = { "number", "TERRET_FIRST_BYTE_TIMEOUT" },
+  idle_timeout = { "number", "TERRET_IDLE_TIMEOUT" }, progress_timeout = { "number", "TERRET_PROGRESS_TIMEOUT" },
+}
+
+local VENDORS = {
+  { host = "api.openai.com", key = "OPENAI_API_KEY", url = "https://api.openai.com/v1" },
+  { host = "openrouter.ai", key = "OPENROUTER_API_KEY", url = "https://openrouter.ai/api/v1" },
+  { host = "api.anthropic.com", key = "ANTHROPIC_API_KEY", url = "https://api.anthropic.com/v1" },
+}
+
+local FLAG, ENV, FILE, SEED = 4, 3, 2, 1 -- levels
+
+local function usage(format, ...) return nil, format:format(...), "usage" end
+
+-- config.lua: nothing to call, nothing to read.
+local function read_file(path)
+  local source, message, code = fs.read(path, { max = 1048576 })
+  if not source then
+    if code == "not_found" then return {} end
+    return usage("%s", message)
+  end
+  local chunk, err = load(source, "@" .. path, "t", {})
+  if not chunk then return usage("%s", err) end
+  local ok, value = pcall(chunk)
+  if not ok then return usage("%s", value) end
+  if type(value) ~= "table" then return usage("%s: must return a table", path) end
+  for key, x in pairs(value) do
+    local known = KEYS[key]
+    if not known then return usage("%s: unknown key '%s'", path, tostring(key)) end
+    if type(x) ~= known[1] then return usage("%s: '%s' must be a %s, is a %s", path, key, known[1], type(x)) end
+  end
+  return value
+end
+
+-- ~/.agents/env: lines NAME=value.
+local function read_seed(home)
+  local out = {}
+  for line in (fs.read(home .. "/.agents/env", { max = 65536 }) or ""):gmatch("[^\r\n]+") do
+    local name, value = line:match("^%s*e?x?p?o?r?t?%s*([%u_]+)=(.*)$")
+    if name then out[name] = value:match('^"(.*)"$') or value:match("^'(.*)'$") or value end
+  end
+  return out
+end
+
+local function host_of(url) return url:match("^%w+://([^/:?]+)") end
+
+---@param url string
+---@return boolean
+function M.is_loopback(url)
+  local host = host_of(url) or ""
+  return host == "localhost" or host:find("^127%.") ~= nil or url:find("^%w+://%[::1%]") ~= nil
+end
+
+-- A setting and the level that it was found at.
+local function pick(name, flag, file, seed_value)
+  local known = KEYS[name]
+  if flag ~= nil then return flag, FLAG end
+  local env = known[2] and os.getenv(known[2])
+  if env and env ~= "" then
+    if known[1] ~= "number" then return env, ENV end
+    local n = tonumber(env)
+    if not n or n <= 0 then return nil, nil, ("%s must be a number above 0, not '%s'"):format(known[2], env) end
+    return n, ENV
+  end
+  if file[name] ~= nil then return file[name], FILE end
+  if seed_value and seed_value ~= "" then return seed_value, SEED end
+end
+
+-- The key for a base URL, or none; url_level is where the URL came from.
+local function find_key(opts, file, seed, url, url_level)
+  local named = opts["api-key-env"]
+  if named then
+    local value = os.getenv(named)
+    if not value or value == "" then return usage("--api-key-env: the variable %s is not set", named) end
+    return value
+  end
+  if file.api_key_env and url_level >= FILE then
+    local value = os.getenv(file.api_key_env)
+    if value and value ~= "" then return value end
+  end
+  for _, vendor in ipairs(VENDORS) do
+    local value = os.getenv(vendor.key)
+    local its_host = host_of(url) == vendor.host
+    -- OPENAI_BASE_URL beside OPENAI_API_KEY is one setting of one level.
+    local paired = vendor.key == "OPENAI_API_KEY" and url_level == ENV
+    if value and value ~= "" and (its_host or paired) then return value end
+  end
+  if seed.API_KEY and seed.API_KEY ~= "" and seed.BASE_URL == url then return seed.API_KEY end
+  return false
+end
+
+-- The endpoint of the first vendor whose key is set.
+local function default_url()
+  for _, vendor in ipairs(VENDORS) do
+    local value = os.getenv(vendor.key)
+    if value and value ~= "" then return vendor.url, ENV end
+  end
+end
+
+local function directories(cwd)
+  return require("terret.sandbox.policy").for_directory(cwd)
+end
+
+local function timeouts(file)
+  local t = {}
+  for _, name in ipairs { "tool", "first_byte", "idle", "progress" } do
+    local value, _, message = pick(name .. "_timeout", nil, file)
+    if message then return usage("%s", message) end
+    t[name] = value
+  end
+  t.progress = t.progress or 600
+  return t
+end
+
+local function check_url(url)
+  if not url:find("^https?://[^/%s]") then return usage("'%s' is no http or https URL", url) end
+  return true
+end
+
+local function add_rules(list, verdict, given)
+  for _, rule in ipairs(given or {}) do
+    list[#list + 1] = { verdict = verdict, rule = rule, source = "--" .. verdict }
+  end
+end
+
+-- Rules of the command line and of the user's `rules` file.
+local function load_rules(opts, config_dir)
+  local list = {}
+  add_rules(list, "allow", opts.allow)
+  add_rules(list, "deny", opts.deny)
+  local path = config_dir .. "/rules"
+  local text, message, code = fs.read(path, { max = 1048576 })
+  if not text then
+    if code == "not_found" then return list end
+    return usage("%s", message)
+  end
+  local more, err = require("terret.permissions").parse_rules(text, path)
+  if not more then return usage("%s", err) end
+  table.move(more, 1, #more, #list + 1, list)
+  return list
+end
+
+---What to say when there is no endpoint.
+M.no_endpoint = [[
+no endpoint is set. The three commonest ways:
+  export OPENROUTER_API_KEY=...        then: terret -m VENDOR/MODEL
+  export OPENAI_API_KEY=...            then: terret -m MODEL
+  terret --base-url http://127.0.0.1:8080/v1 -m MODEL     (llama.cpp, Ollama, LM Studio, vLLM)
+Or try `terret demo`, which needs none.]]
+
+---@param opts table<string, any> parsed options of the command line
+---@param cwd string
+---@return table? cfg see scripts/setup.lua
+---@return string? message
+---@return string? code "usage"
+function M.load(opts, cwd)
+  local dirs = directories(cwd)
+  local file, message = read_file(dirs.config_dir .. "/config.lua")
+  if not file then return usage("%s", message) end
+  local seed = read_seed(dirs.home)
+  local cfg = { project = dirs.project, home = dirs.home, state_dir = dirs.state_dir, config_dir = dirs.config_dir,
+    cache_dir = dirs.cache_dir, cwd = cwd, rw = {}, limits = {}, models = file.models, sampling = file.sampling,
+    net = file.net, stream = file.stream ~= false and not opts["no-stream"] }
+  local url, level = pick("base_url", opts["base-url"], file, seed.BASE_URL)
+  if not url then url, level = default_url() end
+  cfg.provider = opts.provider or file.provider or "openai"
+  if url then
+    local ok, err = check_url(url)
+    if not ok then return usage("%s", err) end
+    cfg.base_url = url
+    local key
+    key, err = find_key(opts, file, seed, url, level)
+    if key == nil then return usage("%s", err) end
+    cfg.api_key = key or nil
+  end
+  cfg.secrets = { cfg.api_key, seed.API_KEY }
+  cfg.model = pick("model", opts.model, file, seed.MODEL)
+  for key, name in pairs { window = "context_window", max_output = "max_output" } do
+    local value, _, err = pick(name, nil, file)
+    if err then return usage("%s", err) end
+    cfg[key] = value and math.floor(value)
+  end
+  local err
+  cfg.timeouts, err = timeouts(file)
+  if not cfg.timeouts then return usage("%s", err) end
+  cfg.rules, err = load_rules(opts, dirs.config_dir)
+  if not cfg.rules then return usage("%s", err) end
+  cfg.loop, cfg.mode = opts.loop or file.loop, opts.mode or file.mode or "ask"
+  cfg.sandbox = opts.sandbox or file.sandbox or "auto"
+  for _, list in ipairs { file.rw or {}, opts.rw or {} } do
+    for _, path in ipairs(list) do
+      cfg.rw[#cfg.rw + 1] = path:sub(1, 1) == "/" and path or cwd .. "/" .. path
+    end
+  end
+  local limits = file.limits or {}
+  cfg.limits.steps = opts["max-steps"] or limits.steps
+  cfg.limits.tokens = opts["max-tokens"] or limits.tokens
+  cfg.limits.cost = opts["max-cost"] or limits.cost
+  cfg.limits.seconds = opts.timeout or limits.seconds
+  return cfg
+end
+
+return M
