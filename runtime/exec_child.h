@@ -1,0 +1,213 @@
+/* runtime/exec_child.h - the part of exec.c that turns a plan into a running child; included
+ * only there.
+ *
+ * vfork, then raw system calls only, since the child runs in our memory.  posix_spawn can
+ * neither tie the child's life to ours (PR_SET_PDEATHSIG) nor set limits nor leave the session
+ * keyring.  Whatever needs memory or a decision (PATH, argv, environment, limits) is in the plan
+ * before.  All signals are blocked around vfork, and the child resets the handlers before it
+ * lifts the block: else a handler of ours could run there, on our memory.  Systems other than
+ * Linux get fork, and a pipe that brings back why execve failed. */
+#ifndef TERRET_EXEC_CHILD_H
+#define TERRET_EXEC_CHILD_H
+
+#include "terret.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* -DEXEC_PORTABLE builds on Linux what other systems get, so that it can be tested there. */
+#if defined(__linux__) && !defined(EXEC_PORTABLE)
+#define EXEC_LINUX 1
+#include <linux/keyctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#else
+#define EXEC_LINUX 0
+#endif
+
+#define FD_LIMIT 64 /* the child's descriptors are below, ours move above */
+
+#ifdef __GLIBC__
+typedef __rlimit_resource_t exec_resource;
+#else
+typedef int exec_resource;
+#endif
+
+typedef struct exec_refusal {
+    const char *step, *subject; /* "cwd", "/nope"; step is NULL when all went well */
+    int err;
+} exec_refusal;
+
+typedef struct exec_plan {
+    char path[PATH_MAX];
+    char **argv, **env;
+    const char *cwd;   /* NULL: as we */
+    const char *input; /* stdin's bytes; NULL: /dev/null */
+    size_t input_len;
+    int fd[FD_LIMIT]; /* child's number -> ours; -1: closed */
+    struct {
+        exec_resource resource;
+        struct rlimit value;
+    } limits[8];
+    size_t nlimits;
+    pid_t parent;
+    int report; /* write end of the pipe for the refusal; -1: the memory is shared */
+    exec_refusal refusal;
+} exec_plan;
+
+static bool refuse(exec_plan *p, const char *step, const char *subject) {
+    p->refusal = (exec_refusal){step, subject, errno};
+    return false;
+}
+
+/* ---- in the child: async-signal-safe calls only ------------------------------------------- */
+
+static void child_signals(void) {
+    struct sigaction sa;
+    memset(&sa, 0, sizeof sa);
+    sa.sa_handler = SIG_DFL;
+    for (int i = 1; i < NSIG; i++) sigaction(i, &sa, NULL);
+}
+
+/* After this nothing but 0, 1, 2 and what is moved below FD_LIMIT later survives execve. */
+static void child_cloexec(void) {
+#if EXEC_LINUX
+    if (syscall(SYS_close_range, 3U, ~0U, 1U << 2 /* CLOSE_RANGE_CLOEXEC */) == 0) return;
+#endif
+    /* All of terret's own are close-on-exec anyway; the bound is for limits like 2^30. */
+    struct rlimit rl;
+    int end = 65536;
+    if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur < (rlim_t)end) end = (int)rl.rlim_cur;
+    for (int fd = 3; fd < end; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+/* All sources move up first, since a target may have the number of another's source.  In a copy:
+ * the plan is the parent's memory, and the numbers there are the parent's. */
+static bool child_fds(exec_plan *p) {
+    int fd[FD_LIMIT];
+    for (int i = 0; i < FD_LIMIT; i++) {
+        fd[i] = p->fd[i] < 0 ? -1 : fcntl(p->fd[i], F_DUPFD_CLOEXEC, FD_LIMIT);
+        if (fd[i] < 0 && p->fd[i] >= 0) return refuse(p, "fds", NULL);
+    }
+    if (p->report >= 0 && (p->report = fcntl(p->report, F_DUPFD_CLOEXEC, FD_LIMIT)) < 0)
+        return refuse(p, "fds", NULL);
+    child_cloexec();
+    for (int i = 0; i < FD_LIMIT; i++)
+        if (fd[i] >= 0 && dup2(fd[i], i) < 0) return refuse(p, "fds", NULL);
+    return true;
+}
+
+/* It dies with us, and can't reach the keys of our session.  Its own children get no such
+ * signal: should they, the sandbox's PID namespace sees to it. */
+static void child_bonds(exec_plan *p) {
+#if EXEC_LINUX
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != p->parent) _exit(127); /* we were killed before that call */
+    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
+#else
+    (void)p;
+#endif
+}
+
+static bool child_prepare(exec_plan *p) {
+    setsid();
+    child_bonds(p);
+    child_signals();
+    if (p->cwd && chdir(p->cwd)) return refuse(p, "cwd", p->cwd);
+    if (!child_fds(p)) return false;
+    for (size_t i = 0; i < p->nlimits; i++)
+        if (setrlimit(p->limits[i].resource, &p->limits[i].value))
+            return refuse(p, "rlimits", NULL);
+    return true;
+}
+
+static _Noreturn void child_main(exec_plan *p) {
+    if (child_prepare(p)) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        execve(p->path, p->argv, p->env);
+        refuse(p, "exec", p->argv[0]);
+    }
+    if (p->report >= 0 && write(p->report, &p->refusal, sizeof p->refusal) < 0) _exit(126);
+    _exit(127);
+}
+
+/* ---- in the parent: no call of Lua in here, so nothing can raise ----------------------------- */
+
+#if EXEC_LINUX
+static pid_t child_start(exec_plan *p) {
+    pid_t pid = vfork();
+    if (pid == 0) child_main(p);
+    return pid; /* the child has executed, or left its refusal in the plan */
+}
+#else
+/* The refusal's pointers are as good here as in the child: it is the same program. */
+static pid_t child_start(exec_plan *p) {
+    int fd[2];
+    if (tr_pipe(fd)) return -1;
+    fcntl(fd[0], F_SETFL, 0); /* blocking: execve or _exit closes the other end */
+    p->report = fd[1];
+    pid_t pid = fork();
+    if (pid == 0) child_main(p);
+    int err = errno;
+    tr_close(&fd[1]);
+    exec_refusal refusal;
+    if (pid > 0 && tr_retry(read(fd[0], &refusal, sizeof refusal)) == (long)sizeof refusal)
+        p->refusal = refusal;
+    tr_close(&fd[0]);
+    errno = err;
+    return pid;
+}
+#endif
+
+/* The child's pid, or -1 and the plan's refusal says why. */
+static pid_t child_launch(exec_plan *p) {
+    sigset_t all, old;
+    sigfillset(&all);
+    p->parent = getpid();
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pid_t pid = child_start(p);
+    if (pid < 0) refuse(p, "fork", NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (pid > 0 && p->refusal.step) {
+        tr_retry(waitpid(pid, NULL, 0)); /* it is exiting */
+        return -1;
+    }
+    return pid;
+}
+
+/* A file without a name for stdin's bytes: nobody has to write while the child reads. */
+static int input_file(void) {
+#if EXEC_LINUX
+    return memfd_create("stdin", MFD_CLOEXEC);
+#else
+    const char *dir = getenv("TMPDIR");
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/terret-XXXXXX", dir ? dir : "/tmp") >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0) unlink(path);
+    return fd;
+#endif
+}
+
+/* Leaves it in the plan's fd[0], which the caller closes. */
+static bool child_stdin(exec_plan *p) {
+    int fd = p->input ? input_file() : (int)tr_retry(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    p->fd[0] = fd;
+    if (fd < 0) return refuse(p, "stdin", NULL);
+    if (p->input && (tr_write_all(fd, p->input, p->input_len) || lseek(fd, 0, SEEK_SET)))
+        return refuse(p, "stdin", NULL);
+    return true;
+}
+
+#endif

@@ -1,0 +1,171 @@
+/* runtime/exec_options.h - the part of exec.c that reads spawn's options into a plan; included
+ * only there.
+ *
+ * The options are at index 1.  What the plan points to is kept alive by values that these
+ * functions leave on the stack: nothing may be popped before the child runs. */
+#ifndef TERRET_EXEC_OPTIONS_H
+#define TERRET_EXEC_OPTIONS_H
+
+#include "exec_child.h"
+#include "terret.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef __APPLE__
+#include <crt_externs.h>
+#define environ (*_NSGetEnviron())
+#else
+extern char **environ;
+#endif
+
+static bool has_nul(const char *s, size_t n) {
+    return memchr(s, 0, n) != NULL;
+}
+
+/* The string at the top, or raises.  It stays there. */
+static const char *check_text(lua_State *L, const char *what) {
+    size_t n = 0;
+    const char *s = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &n) : NULL;
+    if (!s) luaL_argerror(L, 1, lua_pushfstring(L, "%s must be a string", what));
+    if (has_nul(s, n)) luaL_argerror(L, 1, lua_pushfstring(L, "%s holds a NUL byte", what));
+    return s;
+}
+
+static const char *opt_path(lua_State *L, const char *key) {
+    size_t n;
+    const char *s = tr_opt_string(L, 1, key, NULL, &n);
+    if (s && has_nul(s, n))
+        luaL_argerror(L, 1, lua_pushfstring(L, "option '%s' holds a NUL byte", key));
+    return s;
+}
+
+/* Turns the list of n strings at the top into a NULL-terminated array.  Both stay on the stack,
+ * and with them the strings. */
+static char **string_array(lua_State *L, lua_Integer n) {
+    char **array = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *array, 0); /* list array */
+    for (lua_Integer i = 0; i < n; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        array[i] = (char *)(uintptr_t)lua_tostring(L, -1); /* execve's type, it doesn't write */
+        lua_pop(L, 1);
+    }
+    array[n] = NULL;
+    return array;
+}
+
+/* The list is a copy: a finalizer that changes the caller's table can't free our strings. */
+static void parse_argv(lua_State *L, exec_plan *plan) {
+    if (lua_getfield(L, 1, "argv") != LUA_TTABLE)
+        luaL_argerror(L, 1, "option 'argv' must be a list of strings");
+    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+    luaL_argcheck(L, n > 0, 1, "option 'argv' is empty");
+    lua_createtable(L, n < 1024 ? (int)n : 0, 0); /* argv list */
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, -2, i);
+        check_text(L, "each of 'argv'");
+        lua_rawseti(L, -2, i);
+    }
+    plan->argv = string_array(L, n); /* argv list array */
+}
+
+static void parse_env(lua_State *L, exec_plan *plan) {
+    int type = lua_getfield(L, 1, "env");
+    int env = lua_gettop(L);
+    plan->env = environ;
+    if (type == LUA_TNIL) return;
+    luaL_argcheck(L, type == LUA_TTABLE, 1, "option 'env' must be a table");
+    lua_newtable(L); /* env list */
+    lua_Integer n = 0;
+    for (lua_pushnil(L); lua_next(L, env); lua_pop(L, 1)) { /* env list name value */
+        check_text(L, "each value of 'env'");
+        lua_pushvalue(L, -2);
+        const char *name = check_text(L, "each name of 'env'");
+        luaL_argcheck(L, *name && !strchr(name, '='), 1, "a name of 'env' is empty or holds '='");
+        lua_pushliteral(L, "=");
+        lua_pushvalue(L, -3);
+        lua_concat(L, 3); /* env list name value entry */
+        lua_rawseti(L, env + 1, ++n);
+    }
+    plan->env = string_array(L, n);
+}
+
+static void parse_fds(lua_State *L, exec_plan *plan) {
+    for (int i = 0; i < FD_LIMIT; i++) plan->fd[i] = -1;
+    if (lua_getfield(L, 1, "fds") == LUA_TNIL) return;
+    luaL_argcheck(L, lua_istable(L, -1), 1, "option 'fds' must be a table");
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) { /* fds target source */
+        lua_Integer target = lua_isinteger(L, -2) ? lua_tointeger(L, -2) : -1;
+        lua_Integer source = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
+        luaL_argcheck(L, target > 2 && target < FD_LIMIT, 1, "'fds' has keys from 3 to 63 only");
+        luaL_argcheck(L, source >= 0 && source <= INT_MAX, 1, "a value of 'fds' is no descriptor");
+        plan->fd[target] = (int)source;
+    }
+}
+
+/* A hard limit that is lower already stays.  One second lies between the two limits of cpu, so
+ * that the end is told by XCPU; at the hard one it would be a KILL that says nothing. */
+static void parse_rlimits(lua_State *L, exec_plan *plan) {
+    static const char *const names[] = {"core", "nofile", "fsize", "cpu", "as", "nproc", NULL};
+    static const exec_resource resources[] = {RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_FSIZE,
+                                              RLIMIT_CPU,  RLIMIT_AS,     RLIMIT_NPROC};
+    plan->nlimits = 0;
+    lua_getfield(L, 1, "rlimits");
+    int idx = lua_gettop(L);
+    luaL_argcheck(L, lua_isnil(L, idx) || lua_istable(L, idx), 1, "'rlimits' must be a table");
+    if (!tr_options(L, idx, names)) return;
+    for (int i = 0; names[i]; i++) {
+        lua_Integer v = tr_opt_integer(L, idx, names[i], -1, 0, LUA_MAXINTEGER);
+        struct rlimit rl;
+        if (v < 0 || getrlimit(resources[i], &rl)) continue;
+        rlim_t soft = (rlim_t)v, hard = soft + (resources[i] == RLIMIT_CPU);
+        if (hard < rl.rlim_max) rl.rlim_max = hard;
+        rl.rlim_cur = soft < rl.rlim_max ? soft : rl.rlim_max;
+        plan->limits[plan->nlimits].resource = resources[i];
+        plan->limits[plan->nlimits++].value = rl;
+    }
+}
+
+/* ---- the program ------------------------------------------------------------------------- */
+
+static const char *search_path(char *const *env) {
+    for (; *env; env++)
+        if (strncmp(*env, "PATH=", 5) == 0) return *env + 5;
+    const char *path = getenv("PATH");
+    return path ? path : "/usr/local/bin:/usr/bin:/bin";
+}
+
+static bool is_program(const char *path) {
+    struct stat st;
+    if (stat(path, &st)) return false;
+    if (S_ISREG(st.st_mode)) return access(path, X_OK) == 0;
+    errno = EACCES;
+    return false;
+}
+
+/* A name with a slash is execve's business (after chdir).  Relative entries of PATH are passed
+ * by: they would let the directory that is worked on choose the program. */
+static bool resolve(exec_plan *plan) {
+    const char *name = plan->argv[0], *dir = search_path(plan->env);
+    int err = ENOENT;
+    if (strchr(name, '/')) {
+        int k = snprintf(plan->path, sizeof plan->path, "%s", name);
+        if (k < (int)sizeof plan->path) return true;
+        errno = ENAMETOOLONG;
+        return refuse(plan, "exec", name);
+    }
+    for (size_t n; *name && *dir; dir += n + (dir[n] == ':')) {
+        n = strcspn(dir, ":");
+        if (*dir != '/') continue;
+        int k = snprintf(plan->path, sizeof plan->path, "%.*s/%s", (int)n, dir, name);
+        if (k >= (int)sizeof plan->path) continue;
+        if (is_program(plan->path)) return true;
+        if (errno == EACCES) err = EACCES;
+    }
+    errno = err;
+    return refuse(plan, "exec", name);
+}
+
+#endif
