@@ -53,6 +53,14 @@ local function refused(code, ok, message, got)
   return message
 end
 
+-- A character device to attack: as root one of our own, since a bug would replace the real one.
+local function device()
+  if fs.whoami().uid ~= 0 then return "/dev/null" end
+  if os.execute("mknod '" .. path "device" .. "' c 1 3 2>/dev/null") then return path "device" end
+  sh "mkfifo device" -- no right to make devices: a FIFO is refused by the same words
+  return path "device"
+end
+
 describe("terret.fs", function()
   before_each(function() tmp = assert(fs.mkdtemp("/tmp/terret-fs-")) end)
   after_each(function() os.execute("rm -rf '" .. tmp .. "'") end)
@@ -220,7 +228,9 @@ describe("terret.fs", function()
     end)
 
     it("replaces regular files only", function()
-      sh "mkfifo pipe; mkdir dir; ln -s pipe link; ln -s dir dirlink; ln -s /dev/null null"
+      local dev = device()
+      local before = lines("stat -c %F:%t:%T '" .. dev .. "'")
+      sh("mkfifo pipe; mkdir dir; ln -s pipe link; ln -s dir dirlink; ln -s '" .. dev .. "' null")
       for _, name in ipairs { "pipe", "link", "null" } do
         refused("not_regular", fs.write(path(name), "x"))
       end
@@ -229,9 +239,9 @@ describe("terret.fs", function()
       end
       refused("is_directory", fs.write(path "missing/", "x", { parents = true }))
       refused("not_found", fs.write("", "x"))
-      refused("not_regular", fs.write("/dev/null", "x"))
-      refused("not_regular", fs.write("/dev/null", "x", { parents = true }))
-      assert.equal("character special file\n", lines "stat -c %F /dev/null")
+      refused("not_regular", fs.write(dev, "x"))
+      refused("not_regular", fs.write(dev, "x", { parents = true }))
+      assert.equal(before, lines("stat -c %F:%t:%T '" .. dev .. "'"))
       assert.equal("fifo\n", lines "stat -c %F pipe")
     end)
 
@@ -386,10 +396,17 @@ describe("terret.fs", function()
     end)
 
     it("never removes the root, dots, devices", function()
-      for _, name in ipairs { "/", "//", "/.", "/..", "/tmp/..", ".", "..", path "." } do
+      -- The system's root is only asked for without `recursive`: a bug must not cost the machine.
+      for _, name in ipairs { "/", "//", "/.", "/..", "/tmp/.." } do refused("invalid", fs.remove(name)) end
+      sh "mkdir -p d/e"
+      local before = fs.cwd()
+      assert(fs.chdir(path "d/e"))
+      for _, name in ipairs { ".", "..", path "d/e/.", path "d/e/.." } do
         refused("invalid", fs.remove(name, { recursive = true }))
       end
-      refused("not_regular", fs.remove("/dev/null"))
+      assert(fs.chdir(before))
+      assert.equal("directory", fs.stat(path "d/e").type)
+      refused("not_regular", fs.remove(device()))
       refused("not_found", fs.remove(""))
       sh "ln -s / rootlink"
       assert.is_true(fs.remove(path "rootlink/", { recursive = true }))
@@ -406,7 +423,7 @@ describe("terret.fs", function()
       assert.equal("text", get "b")
       refused("not_found", fs.rename(path "a", path "c"))
       refused("not_regular", fs.rename(path "b", path "pipe"))
-      refused("not_regular", fs.rename(path "b", "/dev/null"))
+      refused("not_regular", fs.rename(path "b", device()))
       assert.equal("text", get "b")
     end)
 
