@@ -238,7 +238,10 @@ local function run_headless(agent, ui, opts)
   end)
 end
 
+-- Start-up makes little garbage: collecting it would cost more than it frees.
 local function open_agent(opts, headless)
+  collectgarbage("stop")
+  local _restart <close> = setmetatable({}, { __close = function() collectgarbage("restart") end })
   local fs, config, setup = require "terret.fs", require "terret.config", require "terret.setup"
   if opts.dir then
     local ok, message = fs.chdir(opts.dir)
