@@ -26,9 +26,12 @@ function reactor.now() end
 ---@return terret.reactor.timer
 function reactor.timer(seconds) end
 
----Routes process signals to a waitable (one per Lua state; a further call adds names).
+---Routes process signals to a waitable (one per Lua state; a further call adds names).  The first
+---Lua state of the process that asks has them until it is closed; others get nil, message, "busy".
 ---@param names string[] of "INT", "TERM", "HUP", "WINCH", "CONT"
----@return terret.reactor.signals
+---@return terret.reactor.signals? signals
+---@return string? message
+---@return terret.code? code
 function reactor.signals(names) end
 
 ---@class terret.reactor.timer
@@ -64,6 +67,7 @@ local http = {}
 
 ---Starts a request.  Connections are kept alive and shared.  Redirects are not followed.
 ---Loopback never goes through a proxy.  Decompresses what the server compressed.
+---Refused at once: "url" (no URL, or another scheme).  All else is told by read().
 ---@param options terret.http.options
 ---@return terret.http.request? request
 ---@return string? message
@@ -77,7 +81,7 @@ local request = {}
 function request:ready() end
 ---Data; "" when there is none yet; nil alone at the end; nil, message, code on failure:
 ---"connect", "dns", "tls", "timeout_connect", "timeout_first_byte", "timeout_idle", "timeout",
----"cut" (ended before its length), "too_large", "closed", "network".
+---"cut" (ended before its length), "too_large", "closed", "network", "no_memory".
 ---@return string? data
 ---@return string? message
 ---@return terret.code? code

@@ -78,11 +78,14 @@ bool tr_options(lua_State *L, int idx, const char *const known[]) {
     return true;
 }
 
-/* Pushes the option or nil; false if it is nil (then nothing is left on the stack). */
+/* Pushes the option; false if it is nil (then nothing is left on the stack).  Raw: an __index
+ * would run Lua from C, and could return a string that nothing keeps alive. */
 static bool push_option(lua_State *L, int idx, const char *key) {
     if (lua_isnoneornil(L, idx)) return false;
     luaL_checkstack(L, 3, "options");
-    if (lua_getfield(L, idx, key) != LUA_TNIL) return true;
+    idx = lua_absindex(L, idx);
+    lua_pushstring(L, key);
+    if (lua_rawget(L, idx) != LUA_TNIL) return true;
     lua_pop(L, 1);
     return false;
 }
