@@ -61,7 +61,7 @@ static int refuse_open(lua_State *L, const char *path, int err) {
 /* Cuts off what is torn; sets size and repaired. */
 static int repair(log_log *log) {
     struct stat st;
-    off_t cut;
+    off_t cut = 0;
     if (fstat(log->fd, &st)) return errno;
     int err = find_tail(log->fd, st.st_size, &cut);
     if (!err && cut < st.st_size) err = save_tail(log->path, log->fd, cut, st.st_size);

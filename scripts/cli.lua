@@ -150,6 +150,12 @@ local function complete(cfg, headless)
     cfg.model = cfg.model or "scripted"
     return cfg
   end
+  local provider, why, why_code = require("terret.registry").load("providers", cfg.provider)
+  if not provider then return nil, why, why_code == "not_found" and "usage" or why_code end
+  if provider.answer then -- no network, so no endpoint and no list of models
+    cfg.model = cfg.model or cfg.provider
+    return cfg
+  end
   local names
   if not cfg.base_url and not headless then cfg.base_url, names = find_local() end
   if not cfg.base_url then return nil, require("terret.config").no_endpoint, "usage" end

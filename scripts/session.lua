@@ -2,7 +2,7 @@
 --
 -- The log is the truth.  Every change goes through append(): one line written, then applied.
 -- Resume and rewind read the log and apply the same records, so what the model sees is a pure
--- function of the log.  Nothing is ever edited; rewind, batches and compactions are records.
+-- function of the log (view.lua).  Nothing is ever edited; rewind, batches and compactions are records.
 -- Fails with nil, message, code when the disk refuses; then nothing was applied.
 --
 -- A session is a directory: STATE/sessions/PROJECT/ID/ with log.jsonl, blobs/, tmp/, agents/.
@@ -12,7 +12,7 @@
 --   session     first: model, provider, base_url, project, system and tools (the bytes that are sent)
 --   message     role, content, tool_calls, call_id, name, kind, echo, blob
 --   batch       replace = {{id, content}}, drop = {id}: strip and drop
---   compaction  content, from (first record kept)
+--   compaction  content, from (first record kept); first, words: the user's own in it
 --   rewind      to: the branch goes on from that record
 --   usage, permission, warning, todos, state: facts; they don't change the view
 
@@ -20,8 +20,7 @@ local fs = require "terret.fs"
 local hash = require "terret.hash"
 local json = require "terret.json"
 local log = require "terret.log"
-local store = require "terret.store"
-local tokens = require "terret.tokens"
+local view = require "terret.view"
 
 local M = {}
 
@@ -32,6 +31,7 @@ local VERSION = 1
 ---@field dir string
 ---@field view terret.store.view
 ---@field entries table[] parallel to the view: {id, role, kind, call_id, name, blob}
+---@field open {id: string, name: string}[] calls that have no result yet
 ---@field header table the first record
 local Session = {}
 Session.__index = Session
@@ -47,91 +47,6 @@ end
 
 local function new_id() return os.date("!%Y%m%d-%H%M%S-") .. hash.random(3) end
 
--- Applying records ---------------------------------------------------------------------------
-
-local function drop_entries(self, keep)
-  local kept, list = {}, {}
-  for _, e in ipairs(self.entries) do
-    if keep(e) then
-      kept[#kept + 1] = e
-      list[#list + 1] = e.n
-    end
-  end
-  self.entries = kept
-  self.view:replace(list)
-end
-
-local function push(self, id, message)
-  local fragment = self.encode(message)
-  local n = self.store:add(fragment, tokens.estimate(fragment))
-  self.view:push(n)
-  local calls
-  for i, call in ipairs(message.tool_calls or {}) do
-    calls = calls or {}
-    calls[i] = { id = call.id, name = call.name }
-  end
-  self.entries[#self.entries + 1] = { id = id, n = n, role = message.role, kind = message.kind,
-    call_id = message.call_id, name = message.name, blob = message.blob, calls = calls,
-    size = #(message.content or ""), content = message.role == "user" and message.content or nil }
-end
-
-local apply = {}
-
-function apply.session(self, r)
-  self.header = r
-  push(self, r.id, { role = "system", content = r.system })
-end
-
--- Neighbouring user messages become one: strict endpoints refuse two in a row.
-function apply.message(self, r)
-  local last = self.entries[#self.entries]
-  if r.role == "user" and last and last.role == "user" then
-    self.entries[#self.entries] = nil
-    self.view:rewind(self.view:count() - 1)
-    push(self, last.id, { role = "user", kind = last.kind, content = last.content .. "\n\n" .. r.content })
-    return
-  end
-  push(self, r.id, r)
-end
-
-function apply.batch(self, r)
-  local text, gone = {}, {}
-  for _, x in ipairs(r.replace or {}) do text[x.id] = x.content end
-  for _, id in ipairs(r.drop or {}) do gone[id] = true end
-  for i, e in ipairs(self.entries) do
-    if text[e.id] then
-      local fragment = self.encode { role = e.role, call_id = e.call_id, name = e.name, content = text[e.id] }
-      -- A new entry: a fork may share the old one.
-      self.entries[i] = { id = e.id, role = e.role, call_id = e.call_id, name = e.name, blob = e.blob,
-        n = self.store:add(fragment, tokens.estimate(fragment)), size = #text[e.id], stub = true }
-    end
-  end
-  drop_entries(self, function(e) return not gone[e.id] end)
-end
-
-function apply.compaction(self, r)
-  local tail = {}
-  for _, e in ipairs(self.entries) do
-    if e.role ~= "system" and e.id >= r.from then tail[#tail + 1] = e end
-  end
-  drop_entries(self, function(e) return e.role == "system" end)
-  push(self, r.id, { role = "user", kind = "summary", content = r.content })
-  for _, e in ipairs(tail) do
-    self.view:push(e.n)
-    self.entries[#self.entries + 1] = e
-  end
-end
-
-function apply.todos(self, r) self.todos = r.items end
-
--- Small facts that must be the same after a resume (what a note last said, and the like).
-function apply.state(self, r) self.state[r.key] = r.value end
-
-local function apply_record(self, r)
-  self.last = r.id
-  if apply[r.type] then apply[r.type](self, r) end
-end
-
 -- Reading --------------------------------------------------------------------------------------
 
 ---All records of a log that can be read; others are counted.
@@ -143,45 +58,26 @@ function M.read(path)
   local reader, message, code = log.read(path)
   if not reader then return nil, message, code end
   local list, bad = {}, 0
-  for line in function() return reader:next() end do
-    local r = json.decode(line)
+  local line
+  repeat
+    line, message, code = reader:next()
+    local r = line and json.decode(line)
     if type(r) == "table" and math.type(r.id) == "integer" and type(r.type) == "string" then
       list[#list + 1] = r
-    else
+    elseif line then
       bad = bad + 1
     end
-  end
+  until not line
   reader:close()
+  if code then return nil, message, code end
   return list, bad
-end
-
--- The records from the root to leaf, in order.
-local function branch(records, leaf)
-  local by_id, chain = {}, {}
-  for _, r in ipairs(records) do by_id[r.id] = r end
-  local r = by_id[leaf]
-  while r do
-    table.insert(chain, r)
-    r = by_id[r.parent]
-  end
-  local n = #chain
-  for i = 1, n // 2 do chain[i], chain[n + 1 - i] = chain[n + 1 - i], chain[i] end
-  return chain
-end
-
-local function reset(self)
-  self.store = store.new()
-  self.view = self.store:view()
-  self.entries, self.todos, self.state, self.last = {}, {}, {}, nil
 end
 
 -- Rebuilds the view from records up to leaf (default: where the log's last record stands).
 local function rebuild(self, records, leaf)
-  reset(self)
-  local last = records[#records]
-  local chain = branch(records, leaf or last and (last.type == "rewind" and last.to or last.id))
-  for _, r in ipairs(chain) do apply_record(self, r) end
-  self.next_id = last and last.id + 1 or 1
+  view.reset(self)
+  for _, r in ipairs(view.branch(records, leaf)) do view.apply(self, r) end
+  self.next_id = records[1] and records[#records].id + 1 or 1
 end
 
 -- Opening --------------------------------------------------------------------------------------
@@ -189,6 +85,21 @@ end
 local function make(options, dir, id)
   return setmetatable({ id = id, dir = dir, encode = options.encode, blobs = 0,
     ephemeral = options.ephemeral }, Session)
+end
+
+---The records of the branch that is the present, from the root on.
+---@param records table[] of read
+---@return table[]
+function M.branch(records) return view.branch(records) end
+
+---The state that records make, without their log: nothing is locked, repaired or written.
+---@param records table[] of read
+---@param encode function
+---@return terret.session
+function M.replay(records, encode)
+  local self = make({ encode = encode }, nil, records[1].session)
+  rebuild(self, records)
+  return self
 end
 
 local function make_dirs(dir)
@@ -200,7 +111,8 @@ local function make_dirs(dir)
 end
 
 ---A new session; its first record keeps the bytes of the system prompt and the tools.
----@param options {state_dir: string?, project: string, encode: function, header: table, ephemeral: boolean?, parent: terret.session?}
+---@param options {state_dir: string?, project: string, encode: function, header: table, ephemeral: boolean?,
+---  parent: terret.session?}
 ---@return terret.session?
 ---@return string? message
 ---@return string? code
@@ -220,35 +132,16 @@ function M.create(options)
   local self = make(options, dir, id)
   self.log, message, code = log.open(dir .. "/log.jsonl", { create = true })
   if not self.log then return nil, message, code end
-  reset(self)
+  view.reset(self)
   self.next_id = 1
   local header = { type = "session", session = id, project = options.project }
   for k, v in pairs(options.header) do header[k] = v end
   ok, message, code = self:append(header)
-  if not ok then return nil, message, code end
+  if not ok then
+    self:close()
+    return nil, message, code
+  end
   return self
-end
-
--- Calls that a kill left without a result are answered, never run again.
-local function close_orphans(self)
-  local open = {}
-  for _, e in ipairs(self.entries) do
-    for _, call in ipairs(e.calls or {}) do open[#open + 1] = call end
-    if e.call_id then
-      for i, call in ipairs(open) do
-        if call.id == e.call_id then
-          table.remove(open, i)
-          break
-        end
-      end
-    end
-  end
-  for _, call in ipairs(open) do
-    local ok, message, code = self:append { type = "message", role = "tool", call_id = call.id,
-      name = call.name, content = "interrupted: terret ended before this call had a result; it may have run" }
-    if not ok then return nil, message, code end
-  end
-  return #open
 end
 
 local function blob_count(dir)
@@ -259,7 +152,19 @@ local function blob_count(dir)
   return most
 end
 
----Opens a session again.
+-- What an opened session is told about its log.
+local function repairs_of(self, bad, answered)
+  local list = {}
+  local torn = self.log:repaired()
+  if torn > 0 then list[1] = ("%d bytes of a torn last line were cut off (kept in log.jsonl.torn)"):format(torn) end
+  if bad > 0 then list[#list + 1] = bad .. " unreadable lines were left out" end
+  if answered > 0 then
+    list[#list + 1] = answered .. " calls without a result were answered as interrupted"
+  end
+  return list
+end
+
+---Opens a session again.  Calls that a kill left without a result are answered, never run again.
 ---@param options {dir: string, encode: function}
 ---@return terret.session?
 ---@return string|string[] message, or a list of what was repaired
@@ -269,39 +174,39 @@ function M.resume(options)
   local handle, message, code = log.open(path, { create = false })
   if not handle then return nil, message, code end
   local records, bad = M.read(path)
-  if not records then return nil, bad, "io" end
-  if not records[1] or records[1].type ~= "session" then
+  if not records or not records[1] or records[1].type ~= "session" then
+    handle:close()
+    if not records then return nil, bad, "io" end
     return nil, path .. " does not begin with a session record", "bad_session"
   end
   local self = make(options, options.dir, records[1].session)
   self.log = handle
   rebuild(self, records)
-  self.blobs = blob_count(self.dir)
-  local repairs = {}
-  if handle:repaired() > 0 then
-    repairs[1] = ("%d bytes of a torn last line were cut off (kept in log.jsonl.torn)"):format(handle:repaired())
+  local from = self.header.from
+  self.blobs = math.max(blob_count(self.dir), from and from.blobs or 0)
+  local answered
+  answered, message, code = self:answer_open("interrupted: terret ended before this call had a result; it may have run")
+  if not answered then
+    self:close()
+    return nil, message, code
   end
-  if bad > 0 then repairs[#repairs + 1] = bad .. " unreadable lines were left out" end
-  local orphans
-  orphans, message, code = close_orphans(self)
-  if not orphans then return nil, message, code end
-  if orphans > 0 then
-    repairs[#repairs + 1] = orphans .. " calls without a result were answered as interrupted"
-  end
-  return self, repairs
+  return self, repairs_of(self, bad, answered)
 end
 
----Sessions of a project, newest first.
+---Sessions of a project, the last used first.
 ---@param state_dir string
 ---@param project string
----@return {id: string, dir: string}[]
+---@return {id: string, dir: string, used: number}[]
 function M.list(state_dir, project)
   local base, out = M.project_dir(state_dir, project), {}
   for _, e in ipairs(fs.list(base) or {}) do
-    if fs.stat(base .. "/" .. e.name .. "/log.jsonl") then
-      table.insert(out, 1, { id = e.name, dir = base .. "/" .. e.name })
-    end
+    local info = fs.stat(base .. "/" .. e.name .. "/log.jsonl")
+    if info then out[#out + 1] = { id = e.name, dir = base .. "/" .. e.name, used = info.mtime } end
   end
+  table.sort(out, function(a, b)
+    if a.used ~= b.used then return a.used > b.used end
+    return a.id > b.id
+  end)
   return out
 end
 
@@ -338,7 +243,7 @@ function Session:append(record)
   local ok, message, code = self.log:append(json.encode(record))
   if not ok then return nil, message, code end
   self.next_id = self.next_id + 1
-  apply_record(self, record)
+  view.apply(self, record)
   return record.id
 end
 
@@ -377,9 +282,9 @@ function Session:fork()
   local copy = make(self, dir, id)
   copy.log, message, code = log.open(dir .. "/log.jsonl", { create = true })
   if not copy.log then return nil, message, code end
-  for _, r in ipairs(branch(records, self.last)) do
+  for _, r in ipairs(view.branch(records, self.last)) do
     if r.type == "session" then
-      r.session, r.from = id, { session = self.id, record = self.last }
+      r.session, r.from = id, { session = self.id, record = self.last, blobs = self.blobs }
       copy.header = r
     end
     ok, message, code = copy.log:append(json.encode(r))
@@ -389,10 +294,26 @@ function Session:fork()
   -- The bytes are shared: one store, two views.
   copy.store, copy.view = self.store, self.view:fork()
   copy.entries = table.move(self.entries, 1, #self.entries, 1, {})
+  copy.open = table.move(self.open, 1, #self.open, 1, {})
   copy.todos, copy.last, copy.next_id = self.todos, self.last, self.last + 1
   copy.blobs = self.blobs
   for k, v in pairs(self.state) do copy.state[k] = v end
   return copy
+end
+
+---Gives each call that is open one result: these words.
+---@param words string
+---@return integer? count
+---@return string? message
+---@return string? code
+function Session:answer_open(words)
+  local open = table.move(self.open, 1, #self.open, 1, {})
+  for _, call in ipairs(open) do
+    local ok, message, code = self:append { type = "message", role = "tool", call_id = call.id, name = call.name,
+      ok = false, content = words }
+    if not ok then return nil, message, code end
+  end
+  return #open
 end
 
 ---@param items table[]
@@ -430,8 +351,10 @@ end
 function Session:read_blob(id)
   if not id:match("^b%d+$") then return nil, ("'%s' is not an id of this session"):format(id), "not_found" end
   local data, message, code = fs.read(self.dir .. "/blobs/" .. id)
-  if not data and code == "not_found" and self.header.from then -- a fork: the id is its parent's
-    data, message, code = fs.read(self.dir .. "/../../blobs/" .. id)
+  local dir = self.header.from and self.dir
+  while not data and code == "not_found" and dir do -- a fork: the id may be its parent's
+    dir = dir:match("^(.*)/agents/[^/]+/?$")
+    if dir then data, message, code = fs.read(dir .. "/blobs/" .. id) end
   end
   if not data then return nil, message, code end
   return data

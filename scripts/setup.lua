@@ -30,6 +30,20 @@ function M.loop(name)
   return registry.load("loops", name)
 end
 
+---A provider by name.  One without a network may leave open how messages are kept.
+---@param name string
+---@return table? provider
+---@return string? message
+---@return string? code
+function M.provider(name)
+  local provider, message, code = registry.load("providers", name)
+  if not provider then return nil, message, code end
+  if provider.encode and provider.encode_tools then return provider end
+  local openai = require "terret.providers.openai"
+  return setmetatable({ encode = provider.encode or openai.encode,
+    encode_tools = provider.encode_tools or openai.encode_tools }, { __index = provider })
+end
+
 -- All tools that can be loaded; a broken one is named and left out.
 ---@param warn fun(text: string)
 ---@return table[] sorted by name
@@ -104,7 +118,7 @@ function M.open(cfg, ui, options)
   local ok, message, code = check(cfg)
   if not ok then return nil, message, code end
   local provider, loop
-  provider, message, code = registry.load("providers", cfg.provider)
+  provider, message, code = M.provider(cfg.provider)
   if not provider then return nil, message, code end
   loop, message, code = M.loop(cfg.loop or "react")
   if not loop then return nil, message, code end
