@@ -333,7 +333,7 @@ local function resolve_scratch(p, path)
     end
   end
   if inside(path, "/tmp") then return denied("this session has no /tmp of its own") end
-  return denied("%s is not there in the sandbox", path)
+  return denied("%s does not exist in the sandbox", path)
 end
 
 -- Case is ignored: on some file systems .GIT is .git.
@@ -373,7 +373,7 @@ function Policy:resolve(path, access, cwd)
       return denied("%s is hidden from commands and tools", host)
     end
   end
-  if masked(self, host) then return denied("%s leads to %s, which is not there in the sandbox", lexical, host) end
+  if masked(self, host) then return denied("%s leads to %s, which does not exist in the sandbox", lexical, host) end
   local dir = inside_any(host, self.writable_dirs)
   if access == "write" then
     if not dir then return denied("%s is outside the project; --rw names further places", host) end

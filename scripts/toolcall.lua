@@ -142,10 +142,10 @@ local function execute(agent, parsed)
   if parsed.problem then return false, parsed.problem .. ". Send the call again with valid JSON." end
   local tool = find_tool(agent, parsed.name)
   if not tool then
-    return false, ("there is no tool '%s'; there are: %s"):format(parsed.name, tool_names(agent))
+    return false, ("unknown tool '%s'; there are: %s"):format(parsed.name, tool_names(agent))
   end
   local args, notes = tool.schema:validate(parsed.args)
-  if not args then return false, "the arguments don't fit: " .. notes end
+  if not args then return false, "invalid arguments: " .. notes end
   local call = call_mod.new(agent, parsed.id, tool.name)
   local refusal = refuse(agent, tool, args, call)
   if refusal then return false, refusal end
