@@ -30,7 +30,7 @@ CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=c11 $(WARN) -fPIC -fvisibility=hidden -D_GNU_SOURCE $(INCLUDES) $(CFLAGS) $(SAN)
 
 # A directory is a registry: each C file in runtime/ and sandbox/ is one module.
-NOT_MODULES := main util
+NOT_MODULES := main util embed
 MODULES ?= $(sort $(filter-out $(NOT_MODULES),$(basename $(notdir $(wildcard runtime/*.c sandbox/*.c)))))
 OBJECTS := $(MODULES:%=$(BUILD)/obj/%.o)
 SO := $(MODULES:%=$(BUILD)/lib/terret/%.so)
@@ -55,8 +55,11 @@ $(BUILD)/modules.h: FORCE
 	@mkdir -p $(@D)
 	@{ for m in $(MODULES); do echo "MODULE($$m)"; done; } > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(BUILD)/embedded.c: $(SCRIPTS) runtime/embed.sh $(BUILD)/scripts.list
-	@sh runtime/embed.sh $(SCRIPTS) > $@
+$(BUILD)/embed: runtime/embed.c runtime/util.c runtime/terret.h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -o $@ runtime/embed.c runtime/util.c $(EXE_LUA) -lm
+$(BUILD)/embedded.c: $(SCRIPTS) $(BUILD)/embed $(BUILD)/scripts.list
+	@$(BUILD)/embed $(SCRIPTS) > $@.new && mv $@.new $@
 $(BUILD)/scripts.list: FORCE
 	@mkdir -p $(@D)
 	@echo $(SCRIPTS) > $@.new
@@ -64,12 +67,12 @@ $(BUILD)/scripts.list: FORCE
 .PHONY: FORCE
 FORCE:
 
-$(BUILD)/obj/main.o: runtime/main.c runtime/terret.h $(BUILD)/modules.h
+$(BUILD)/obj/main.o: runtime/main.c runtime/terret.h runtime/embedded.h $(BUILD)/modules.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -I$(BUILD) -DTERRET_PREFIX='"$(PREFIX)"' -c -o $@ runtime/main.c
 $(BUILD)/obj/embedded.o: $(BUILD)/embedded.c
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -Os -c -o $@ $<
+	$(CC) -std=c11 -O0 -Iruntime -c -o $@ $<
 
 $(BUILD)/terret: $(BUILD)/obj/main.o $(BUILD)/obj/util.o $(BUILD)/obj/embedded.o $(OBJECTS)
 	$(CC) $(SAN) $(EXE_FLAGS) $(LDFLAGS) -o $@ $^ $(EXE_LUA) $(LIBS)

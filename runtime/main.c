@@ -10,6 +10,7 @@
  * $TERRET_PATH, the user's configuration directory, PREFIX/share/terret, the embedded text.
  * C modules are in package.preload, so that no file can shadow them. */
 #include "terret.h"
+#include "embedded.h"
 
 #include <lualib.h>
 #include <signal.h>
@@ -20,12 +21,6 @@
 #endif
 
 #define TERRET_VERSION "0.1.0"
-
-struct tr_embedded {
-    const char *name, *text;
-    size_t size;
-};
-extern const struct tr_embedded tr_embedded_files[];
 
 #define MODULE(name) int luaopen_terret_##name(lua_State *L);
 #include "modules.h"
@@ -68,9 +63,12 @@ static int embedded_list(lua_State *L) {
 /* The configuration directory, or nil: $XDG_CONFIG_HOME/terret, else $HOME/.config/terret. */
 static void push_config_dir(lua_State *L) {
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    if (xdg && xdg[0] == '/') lua_pushfstring(L, "%s/terret", xdg);
-    else if (home && home[0] == '/') lua_pushfstring(L, "%s/.config/terret", home);
-    else lua_pushnil(L);
+    if (xdg && xdg[0] == '/')
+        lua_pushfstring(L, "%s/terret", xdg);
+    else if (home && home[0] == '/')
+        lua_pushfstring(L, "%s/.config/terret", home);
+    else
+        lua_pushnil(L);
 }
 
 static int open_embedded(lua_State *L) {
@@ -110,7 +108,9 @@ static int try_embedded(lua_State *L, const char *name) {
     const struct tr_embedded *e = find_embedded(name);
     if (!e) return 0;
     const char *chunk = lua_pushfstring(L, "=[embedded %s]", name);
-    if (luaL_loadbufferx(L, e->text, e->size, chunk, "t") != LUA_OK) return lua_error(L);
+    /* The text is the truth; it is used when the bytecode is another Lua's. */
+    if (e->code_size == 0 || luaL_loadbufferx(L, e->code, e->code_size, chunk, "b") != LUA_OK)
+        if (luaL_loadbufferx(L, e->text, e->size, chunk, "t") != LUA_OK) return lua_error(L);
     lua_pushfstring(L, "[embedded %s]", name);
     return 2;
 }
@@ -264,8 +264,10 @@ int main(int argc, char **argv) {
     lua_pushinteger(L, argc);
     lua_pushlightuserdata(L, argv);
     int status = 1;
-    if (lua_pcall(L, 2, 1, 1) == LUA_OK) status = (int)lua_tointeger(L, -1);
-    else fprintf(stderr, "terret: %s\n", lua_tostring(L, -1));
+    if (lua_pcall(L, 2, 1, 1) == LUA_OK)
+        status = (int)lua_tointeger(L, -1);
+    else
+        fprintf(stderr, "terret: %s\n", lua_tostring(L, -1));
     lua_close(L);
     return status;
 }

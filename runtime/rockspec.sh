@@ -23,7 +23,7 @@ HEAD
 for f in runtime/*.c sandbox/*.c; do
     [ -f "$f" ] || continue
     m=$(basename "$f" .c)
-    case $m in main | util) continue ;; esac
+    case $m in main | util | embed) continue ;; esac
     libs='"curl", "bsd", "m", "pthread"'
     [ "$m" = seccomp ] && libs="$libs, \"seccomp\""
     printf '    ["terret.%s"] = { sources = { "%s", "runtime/util.c" }, incdirs = { "runtime" }, libraries = { %s },\n      defines = { "_GNU_SOURCE" } },\n' "$m" "$f" "$libs"
