@@ -248,13 +248,14 @@ end
 local function open_agent(opts, headless)
   collectgarbage("stop")
   local _restart <close> = setmetatable({}, { __close = function() collectgarbage("restart") end })
-  local fs, config, setup = require "terret.fs", require "terret.config", require "terret.setup"
+  local fs, config = require "terret.fs", require "terret.config"
   if opts.dir then
     local ok, message = fs.chdir(opts.dir)
     if not ok then return nil, message, "usage" end
   end
   local loaded, why = load_guards()
   if not loaded then return nil, why, "failed" end
+  local setup = require "terret.setup" -- after the guards, which it needs
   local cfg, message, code = config.load(opts, fs.cwd())
   if not cfg then return nil, message, code end
   cfg.script_file = opts.script

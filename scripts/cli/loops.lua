@@ -1,0 +1,2 @@
+-- scripts/cli/loops.lua - terret loops: see scripts/listing.lua.
+return require("terret.listing").command "loops"
