@@ -10,7 +10,7 @@ BSD_PC := $(shell pkg-config --exists libbsd 2>/dev/null && echo libbsd)
 OS := $(shell uname -s)
 INCLUDES := $(shell pkg-config --cflags $(LUA_PC) libcurl $(BSD_PC) 2>/dev/null)
 LUA_LIB := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
-LIBS := $(shell pkg-config --libs libcurl $(BSD_PC) 2>/dev/null) -lm -lpthread
+LIBS := $(shell pkg-config --libs libcurl $(BSD_PC) $$(pkg-config --exists libseccomp && echo libseccomp) 2>/dev/null) -lm -lpthread
 # The executable carries its own Lua where the distribution has the archive.
 LUA_A := $(firstword $(wildcard $(shell pkg-config --variable=libdir $(LUA_PC) 2>/dev/null)/liblua5.4.a))
 ifneq ($(LUA_A),)

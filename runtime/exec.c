@@ -3,14 +3,16 @@
  * Owns: one child process per userdata, its pipes, its pidfd and the file of its long output.
  * Errors: wrong arguments raise; what the system refuses before or in execve returns nil,
  * message, code, with the step that failed in the message.
- * exec_options.h makes the plan of a child, exec_child.h starts it, exec_output.h keeps what it
- * writes.
+ * exec_options.h makes the plan of a child, exec_child.h starts it (exec_contain.h confines it,
+ * in what exec_namespaces.h holds), exec_output.h keeps what it writes.
  *
  * The end.  The main process's exit is what ends a command, not the end of its output: a
  * background process that keeps the pipe open must not hold the caller.  The leader is first
  * looked at without reaping it (WNOWAIT).  As long as it is a zombie its process group's number
  * can't be taken again, so killing the group is safe; then it is reaped and the pipe is drained.
- * A process that left the group (setsid) survives that; only a PID namespace could hold it.
+ * A process that left the group (setsid) survives that.  Not so where the command joined
+ * namespaces: then our child is process 1 of a PID namespace of its own, which ends with the
+ * command, says through a pipe how that ended, and takes everything along.
  *
  * All of this happens in the pumps, which the reactor calls.  Lua only reads the result. */
 #include "exec_child.h"
@@ -44,13 +46,17 @@ typedef struct exec_proc {
     double started, limit, grace; /* limit: when the stage changes, 0 for never */
     double seconds;
     enum stage stage;
-    bool apart; /* stderr has its own pipe */
+    bool apart;     /* stderr has its own pipe */
+    bool contained; /* the child is process 1 */
+    int status;     /* where that writes how the command ended */
     bool ended, closed, timed_out, killed;
     int code, signo; /* -1: does not apply */
 } exec_proc;
 
+/* Process 1 passes TERM and INT on to the command's group. */
 static void signal_group(exec_proc *p, int signo) {
-    if (!p->ended && p->child.pid > 1) kill(-p->child.pid, signo);
+    if (p->ended || p->child.pid <= 1) return;
+    kill(p->contained ? p->child.pid : -p->child.pid, signo);
 }
 
 static void send_kill(exec_proc *p, double now) {
@@ -101,12 +107,28 @@ static void finish(exec_proc *p, double now) {
     tr_close(&p->out.fd);
     tr_close(&p->err.fd);
     tr_close(&p->exit.fd);
+    tr_close(&p->status);
     tr_close(&p->output.blob_fd);
     p->out.events = p->err.events = p->exit.events = 0;
     p->limit = p->exit.deadline = 0;
     p->seconds = now - p->started;
     p->ended = true;
     tr_child_del(p->reactor, &p->child);
+}
+
+static void note_end(exec_proc *p, const siginfo_t *info) {
+    int status;
+    if (p->status >= 0 &&
+        tr_retry(read(p->status, &status, sizeof status)) == (long)sizeof status) {
+        if (WIFEXITED(status))
+            p->code = WEXITSTATUS(status);
+        else
+            p->signo = WTERMSIG(status);
+    } else if (info->si_code == CLD_EXITED) {
+        p->code = info->si_status;
+    } else {
+        p->signo = info->si_status;
+    }
 }
 
 /* True when the main process has ended: then the group is killed and all is collected. */
@@ -118,10 +140,7 @@ static bool collect(exec_proc *p, double now) {
         if (info.si_pid == 0) return false;
         signal_group(p, SIGKILL); /* the zombie keeps the number ours */
         tr_retry(waitpid(p->child.pid, NULL, WNOHANG));
-        if (info.si_code == CLD_EXITED)
-            p->code = info.si_status;
-        else
-            p->signo = info.si_status;
+        note_end(p, &info);
     } /* else somebody else reaped it: neither code nor signal is known */
     finish(p, now);
     return true;
@@ -188,6 +207,7 @@ static void proc_close(exec_proc *p) {
     tr_close(&p->out.fd);
     tr_close(&p->err.fd);
     tr_close(&p->exit.fd);
+    tr_close(&p->status);
     output_free(&p->output);
     output_free(&p->errors);
 }
@@ -216,15 +236,31 @@ static bool open_pipe(exec_plan *plan, tr_wait *w, int target) {
     return true;
 }
 
+static bool open_status(exec_proc *p, exec_plan *plan) {
+    int fd[2];
+    if (!plan->join) return true;
+    if (tr_pipe(fd)) return refuse(plan, "pipe", NULL);
+    p->contained = true;
+    p->status = plan->status_end = fd[0];
+    plan->status = fd[1];
+    return true;
+}
+
+static bool supported(exec_plan *plan) {
+    errno = ENOSYS;
+    return EXEC_LINUX || !is_confined(plan) || refuse(plan, "sandbox", NULL);
+}
+
 /* No call of Lua in here, so nothing can raise while descriptors are in our hands. */
 static bool launch(exec_proc *p, exec_plan *plan) {
     int *fd = plan->fd;
-    bool ok = resolve(plan) && child_stdin(plan) && open_pipe(plan, &p->out, 1) &&
-              (!p->apart || open_pipe(plan, &p->err, 2));
+    bool ok = supported(plan) && child_stdin(plan) && open_pipe(plan, &p->out, 1) &&
+              (!p->apart || open_pipe(plan, &p->err, 2)) && open_status(p, plan);
     if (!p->apart) fd[2] = fd[1];
     pid_t pid = ok ? child_launch(plan) : -1;
     if (!p->apart) fd[2] = -1;
     for (int i = 0; i <= 2; i++) tr_close(&fd[i]);
+    tr_close(&plan->status);
     if (pid < 0) return false;
     p->child.pid = pid;
     tr_child_add(p->reactor, &p->child);
@@ -244,6 +280,7 @@ static exec_proc *new_process(lua_State *L) {
                      .output = {.blob_fd = -1},
                      .errors = {.blob_fd = -1},
                      .reactor = reactor,
+                     .status = -1,
                      .code = -1,
                      .signo = -1};
     luaL_setmetatable(L, PROCESS);
@@ -260,8 +297,9 @@ static int spawn_failed(lua_State *L, const exec_refusal *r) {
 
 static int exec_spawn(lua_State *L) {
     static const char *const known[] = {
-        "argv",     "env",     "cwd",   "stdin", "fds",     "head",   "tail",     "blob",
-        "blob_max", "timeout", "grace", "merge", "rlimits", "stream", "err_head", NULL};
+        "argv",     "env",      "cwd",     "stdin", "fds",     "head",     "tail",
+        "blob",     "blob_max", "timeout", "grace", "merge",   "rlimits",  "stream",
+        "err_head", "join",     "mounts",  "drop",  "seccomp", "landlock", NULL};
     exec_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.report = -1;
@@ -274,6 +312,8 @@ static int exec_spawn(lua_State *L) {
     parse_env(L, &plan);
     parse_fds(L, &plan);
     parse_rlimits(L, &plan);
+    parse_confinement(L, &plan);
+    find_search(&plan);
     plan.cwd = opt_path(L, "cwd");
     plan.input = tr_opt_string(L, 1, "stdin", NULL, &plan.input_len);
     p->apart = !tr_opt_boolean(L, 1, "merge", true);
@@ -385,32 +425,6 @@ static int process_status(lua_State *L) {
     return 1;
 }
 
-static void push_tail(lua_State *L, const exec_output *o) {
-    luaL_Buffer b;
-    luaL_buffinitsize(L, &b, o->tail.n);
-    if (o->tail.n) {
-        luaL_addlstring(&b, o->tail.p + o->tail_at, o->tail.n - o->tail_at);
-        luaL_addlstring(&b, o->tail.p, o->tail_at);
-    }
-    luaL_pushresult(&b);
-}
-
-static void set_blob_fields(lua_State *L, const exec_output *o) {
-    lua_pushinteger(L, (lua_Integer)o->blob_bytes);
-    lua_setfield(L, -2, "blob_bytes");
-    if (o->blob_made) {
-        lua_pushstring(L, o->blob);
-        lua_setfield(L, -2, "blob");
-    }
-    if (o->blob_err) {
-        lua_pushstring(L, strerror(o->blob_err));
-        lua_setfield(L, -2, "blob_error");
-    } else if (o->blob_full) {
-        lua_pushfstring(L, "cut at the limit of %I bytes", (lua_Integer)o->blob_max);
-        lua_setfield(L, -2, "blob_error");
-    }
-}
-
 static int process_output(lua_State *L) {
     exec_proc *p = check_open(L);
     const exec_output *o = &p->output;
@@ -466,12 +480,16 @@ static const luaL_Reg process_methods[] = {{"ready", process_ready},   {"read", 
                                            {"status", process_status}, {"kill", process_kill},
                                            {"output", process_output}, {"pid", process_pid},
                                            {"close", process_gc},      {NULL, NULL}};
-static const luaL_Reg exec_funcs[] = {
-    {"spawn", exec_spawn}, {"environ", exec_environ}, {"close", exec_close}, {NULL, NULL}};
+static const luaL_Reg exec_funcs[] = {{"spawn", exec_spawn},
+                                      {"environ", exec_environ},
+                                      {"close", exec_close},
+                                      {"namespaces", exec_namespaces},
+                                      {NULL, NULL}};
 
 TR_EXPORT int luaopen_terret_exec(lua_State *L);
 int luaopen_terret_exec(lua_State *L) {
     tr_class(L, PROCESS, process_meta, process_methods);
+    tr_class(L, NAMESPACES, namespaces_meta, namespaces_methods);
     luaL_newlib(L, exec_funcs);
     return 1;
 }

@@ -3,10 +3,11 @@
  *
  * vfork, then raw system calls only, since the child runs in our memory.  posix_spawn can
  * neither tie the child's life to ours (PR_SET_PDEATHSIG) nor set limits nor leave the session
- * keyring.  Whatever needs memory or a decision (PATH, argv, environment, limits) is in the plan
+ * keyring.  Whatever needs memory or a decision (argv, environment, limits) is in the plan
  * before.  All signals are blocked around vfork, and the child resets the handlers before it
  * lifts the block: else a handler of ours could run there, on our memory.  Systems other than
- * Linux get fork, and a pipe that brings back why execve failed. */
+ * Linux get fork, and a pipe that brings back why execve failed.  What confines a command is in
+ * exec_contain.h. */
 #ifndef TERRET_EXEC_CHILD_H
 #define TERRET_EXEC_CHILD_H
 
@@ -24,6 +25,7 @@
 #if defined(__linux__) && !defined(EXEC_PORTABLE)
 #define EXEC_LINUX 1
 #include <linux/keyctl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -31,7 +33,9 @@
 #define EXEC_LINUX 0
 #endif
 
-#define FD_LIMIT 64 /* the child's descriptors are below, ours move above */
+#define FD_LIMIT 64        /* the child's descriptors are below, ours move above */
+#define EXEC_MAIN_PID 2    /* the command's number in a PID namespace of its own */
+#define EXEC_INIT_REPORT 0 /* where process 1 writes the command's status */
 
 #ifdef __GLIBC__
 typedef __rlimit_resource_t exec_resource;
@@ -44,8 +48,24 @@ typedef struct exec_refusal {
     int err;
 } exec_refusal;
 
+/* The namespaces of a process, in the order in which a command joins them. */
+enum { NS_OWNER, NS_MNT, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_USER, NS_COUNT };
+static const char *const exec_ns_names[NS_COUNT] = {"owner", "mnt",    "net", "ipc",
+                                                    "uts",   "cgroup", "user"};
+
+typedef struct exec_ns {
+    int fd[NS_COUNT]; /* -1: the same as ours */
+    int init;         /* the program of process 1 */
+} exec_ns;
+
+typedef struct exec_mount {
+    enum exec_mount_kind { MOUNT_BIND, MOUNT_RO_BIND, MOUNT_TMPFS, MOUNT_READONLY } kind;
+    bool optional;
+    const char *from, *path; /* from of MOUNT_TMPFS: its options */
+} exec_mount;
+
 typedef struct exec_plan {
-    char path[PATH_MAX];
+    char path[PATH_MAX]; /* where execve looks for the program */
     char **argv, **env;
     const char *cwd;   /* NULL: as we */
     const char *input; /* stdin's bytes; NULL: /dev/null */
@@ -56,6 +76,17 @@ typedef struct exec_plan {
         struct rlimit value;
     } limits[8];
     size_t nlimits;
+    const exec_ns *join; /* NULL: ours, and no process 1 */
+    exec_mount *mounts;
+    size_t nmounts;
+    bool drop;          /* all capabilities, and new privileges; join drops them too */
+    int landlock;       /* a ruleset; -1: none */
+    const void *filter; /* of seccomp: filter_len instructions; NULL: none */
+    unsigned short filter_len;
+    int status, status_end; /* pipe for the command's status: write end, read end */
+    char *stacks;           /* of the processes that the joiner starts */
+    pid_t inside;           /* process 1 */
+    const char *search;     /* PATH */
     pid_t parent;
     int report; /* write end of the pipe for the refusal; -1: the memory is shared */
     exec_refusal refusal;
@@ -75,16 +106,17 @@ static void child_signals(void) {
     for (int i = 1; i < NSIG; i++) sigaction(i, &sa, NULL);
 }
 
-/* After this nothing but 0, 1, 2 and what is moved below FD_LIMIT later survives execve. */
-static void child_cloexec(void) {
+/* After this only what is below `first`, or is moved there later, survives execve. */
+static void child_cloexec(int first) {
 #if EXEC_LINUX
-    if (syscall(SYS_close_range, 3U, ~0U, 1U << 2 /* CLOSE_RANGE_CLOEXEC */) == 0) return;
+    unsigned flag = 1U << 2; /* CLOSE_RANGE_CLOEXEC */
+    if (syscall(SYS_close_range, (unsigned)first, ~0U, flag) == 0) return;
 #endif
     /* All of terret's own are close-on-exec anyway; the bound is for limits like 2^30. */
     struct rlimit rl;
     int end = 65536;
     if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur < (rlim_t)end) end = (int)rl.rlim_cur;
-    for (int fd = 3; fd < end; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);
+    for (int fd = first; fd < end; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 /* All sources move up first, since a target may have the number of another's source.  In a copy:
@@ -97,46 +129,105 @@ static bool child_fds(exec_plan *p) {
     }
     if (p->report >= 0 && (p->report = fcntl(p->report, F_DUPFD_CLOEXEC, FD_LIMIT)) < 0)
         return refuse(p, "fds", NULL);
-    child_cloexec();
+    child_cloexec(3);
     for (int i = 0; i < FD_LIMIT; i++)
         if (fd[i] >= 0 && dup2(fd[i], i) < 0) return refuse(p, "fds", NULL);
     return true;
 }
 
-/* It dies with us, and can't reach the keys of our session.  Its own children get no such
- * signal: should they, the sandbox's PID namespace sees to it. */
+/* It dies with us.  Its own children get no such signal: should they, process 1 of a PID
+ * namespace sees to it. */
 static void child_bonds(exec_plan *p) {
 #if EXEC_LINUX
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != p->parent) _exit(127); /* we were killed before that call */
-    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
 #else
     (void)p;
 #endif
 }
 
-static bool child_prepare(exec_plan *p) {
+/* A session of its own, for the terminal and for keys.  Where there are no keys, or a filter
+ * around us forbids them, nobody inside has them either. */
+static bool child_session(exec_plan *p) {
     setsid();
-    child_bonds(p);
+#if EXEC_LINUX
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS &&
+        errno != EPERM && errno != EACCES)
+        return refuse(p, "keyring", NULL);
+#else
+    (void)p;
+#endif
+    return true;
+}
+
+/* Tries the directories of PATH; returns only if none has the program, with errno.  Relative
+ * entries are passed by: they would let the directory that is worked on choose the program. */
+static void child_search(exec_plan *p, const char *name) {
+    size_t len = strlen(name);
+    const char *dir = p->search;
+    int err = ENOENT;
+    for (size_t n; len && *dir; dir += n + (dir[n] == ':')) {
+        n = strcspn(dir, ":");
+        if (*dir != '/' || n + 1 + len >= sizeof p->path) continue;
+        memcpy(p->path, dir, n);
+        p->path[n] = '/';
+        memcpy(p->path + n + 1, name, len + 1);
+        execve(p->path, p->argv, p->env);
+        if (errno == EACCES)
+            err = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR)
+            return;
+    }
+    errno = err;
+}
+
+#if EXEC_LINUX
+static _Noreturn void child_run(exec_plan *p);
+#include "exec_contain.h"
+#else
+static bool child_confine(exec_plan *p) {
+    (void)p;
+    return true;
+}
+static bool child_filter(exec_plan *p) {
+    (void)p;
+    return true;
+}
+#endif
+
+/* cwd comes after the rights are gone: they could lead into a directory that is hidden. */
+static bool child_prepare(exec_plan *p) {
     child_signals();
+    if (!child_session(p) || !child_confine(p)) return false;
     if (p->cwd && chdir(p->cwd)) return refuse(p, "cwd", p->cwd);
     if (!child_fds(p)) return false;
     for (size_t i = 0; i < p->nlimits; i++)
         if (setrlimit(p->limits[i].resource, &p->limits[i].value))
             return refuse(p, "rlimits", NULL);
-    return true;
+    return child_filter(p);
 }
 
-static _Noreturn void child_main(exec_plan *p) {
+static _Noreturn void child_run(exec_plan *p) {
     if (child_prepare(p)) {
         sigset_t none;
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        execve(p->path, p->argv, p->env);
+        if (strchr(p->argv[0], '/'))
+            execve(p->argv[0], p->argv, p->env);
+        else
+            child_search(p, p->argv[0]);
         refuse(p, "exec", p->argv[0]);
     }
     if (p->report >= 0 && write(p->report, &p->refusal, sizeof p->refusal) < 0) _exit(126);
     _exit(127);
+}
+
+static _Noreturn void child_main(exec_plan *p) {
+    child_bonds(p);
+#if EXEC_LINUX
+    if (p->join) child_contain(p);
+#endif
+    child_run(p);
 }
 
 /* ---- in the parent: no call of Lua in here, so nothing can raise ----------------------------- */
@@ -176,11 +267,13 @@ static pid_t child_launch(exec_plan *p) {
     pid_t pid = child_start(p);
     if (pid < 0) refuse(p, "fork", NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (pid > 0 && p->refusal.step) {
-        tr_retry(waitpid(pid, NULL, 0)); /* it is exiting */
-        return -1;
+    if (pid > 0 && p->join) { /* that was the joiner */
+        tr_retry(waitpid(pid, NULL, 0));
+        pid = p->inside;
     }
-    return pid;
+    if (!p->refusal.step) return pid;
+    if (pid > 0) tr_retry(waitpid(pid, NULL, 0)); /* it is exiting */
+    return -1;
 }
 
 /* A file without a name for stdin's bytes: nobody has to write while the child reads. */

@@ -7,12 +7,11 @@
 #define TERRET_EXEC_OPTIONS_H
 
 #include "exec_child.h"
+#include "exec_namespaces.h"
 #include "terret.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef __APPLE__
@@ -130,42 +129,89 @@ static void parse_rlimits(lua_State *L, exec_plan *plan) {
 
 /* ---- the program ------------------------------------------------------------------------- */
 
-static const char *search_path(char *const *env) {
-    for (; *env; env++)
-        if (strncmp(*env, "PATH=", 5) == 0) return *env + 5;
-    const char *path = getenv("PATH");
-    return path ? path : "/usr/local/bin:/usr/bin:/bin";
+static void find_search(exec_plan *plan) {
+    plan->search = NULL;
+    for (char *const *e = plan->env; *e && !plan->search; e++)
+        if (strncmp(*e, "PATH=", 5) == 0) plan->search = *e + 5;
+    if (!plan->search) plan->search = getenv("PATH");
+    if (!plan->search) plan->search = "/usr/local/bin:/usr/bin:/bin";
 }
 
-static bool is_program(const char *path) {
-    struct stat st;
-    if (stat(path, &st)) return false;
-    if (S_ISREG(st.st_mode)) return access(path, X_OK) == 0;
-    errno = EACCES;
+/* ---- what confines it ---------------------------------------------------------------------- */
+
+static void parse_join(lua_State *L, exec_plan *plan) {
+    plan->status = plan->status_end = -1;
+    if (lua_getfield(L, 1, "join") == LUA_TNIL) return;
+    exec_ns *ns = luaL_testudata(L, -1, NAMESPACES);
+    luaL_argcheck(L, ns, 1, "option 'join' must be " NAMESPACES);
+    luaL_argcheck(L, ns->init >= 0, 1, "option 'join': the namespaces are closed");
+    plan->join = ns;
+}
+
+/* The words of one mount, copied into the list of strings at `kept`. */
+static const char *mount_word(lua_State *L, int i, int kept) {
+    if (lua_rawgeti(L, -1, i) == LUA_TNIL) {
+        lua_pop(L, 1);
+        return NULL;
+    }
+    const char *s = check_text(L, "each word of 'mounts'");
+    lua_rawseti(L, kept, (lua_Integer)lua_rawlen(L, kept) + 1);
+    return s;
+}
+
+static bool parse_mount(exec_mount *m, const char *kind, const char *a, const char *b) {
+    static const struct {
+        const char *name;
+        enum exec_mount_kind kind;
+        int words; /* after the first */
+        bool optional;
+    } kinds[] = {{"bind", MOUNT_BIND, 2, false},       {"bind-try", MOUNT_BIND, 2, true},
+                 {"ro-bind", MOUNT_RO_BIND, 2, false}, {"ro-bind-try", MOUNT_RO_BIND, 2, true},
+                 {"tmpfs", MOUNT_TMPFS, 2, false},     {"remount-ro", MOUNT_READONLY, 1, false}};
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kind, kinds[i].name) != 0 || !a || (kinds[i].words == 2) != (b != NULL))
+            continue;
+        bool tmpfs = kinds[i].kind == MOUNT_TMPFS;
+        *m = (exec_mount){kinds[i].kind, kinds[i].optional, tmpfs ? b : a, b && !tmpfs ? b : a};
+        return true;
+    }
     return false;
 }
 
-/* A name with a slash is execve's business (after chdir).  Relative entries of PATH are passed
- * by: they would let the directory that is worked on choose the program. */
-static bool resolve(exec_plan *plan) {
-    const char *name = plan->argv[0], *dir = search_path(plan->env);
-    int err = ENOENT;
-    if (strchr(name, '/')) {
-        int k = snprintf(plan->path, sizeof plan->path, "%s", name);
-        if (k < (int)sizeof plan->path) return true;
-        errno = ENAMETOOLONG;
-        return refuse(plan, "exec", name);
+static void parse_mounts(lua_State *L, exec_plan *plan) {
+    int type = lua_getfield(L, 1, "mounts");
+    int list = lua_gettop(L), kept = list + 1;
+    if (type == LUA_TNIL) return;
+    luaL_argcheck(L, type == LUA_TTABLE, 1, "option 'mounts' must be a list");
+    luaL_argcheck(L, plan->join, 1, "option 'mounts' needs 'join'");
+    lua_newtable(L); /* mounts kept */
+    size_t n = (size_t)lua_rawlen(L, list);
+    plan->mounts = lua_newuserdatauv(L, (n + 1) * sizeof *plan->mounts, 0);
+    for (plan->nmounts = 0; plan->nmounts < n; plan->nmounts++) {
+        if (lua_rawgeti(L, list, (lua_Integer)plan->nmounts + 1) != LUA_TTABLE)
+            luaL_argerror(L, 1, "each of 'mounts' must be a list of words");
+        const char *kind = mount_word(L, 1, kept), *a = mount_word(L, 2, kept);
+        const char *b = mount_word(L, 3, kept);
+        if (!parse_mount(&plan->mounts[plan->nmounts], kind, a, b))
+            luaL_argerror(L, 1, "one of 'mounts' has unknown or missing words");
+        lua_pop(L, 1);
     }
-    for (size_t n; *name && *dir; dir += n + (dir[n] == ':')) {
-        n = strcspn(dir, ":");
-        if (*dir != '/') continue;
-        int k = snprintf(plan->path, sizeof plan->path, "%.*s/%s", (int)n, dir, name);
-        if (k >= (int)sizeof plan->path) continue;
-        if (is_program(plan->path)) return true;
-        if (errno == EACCES) err = EACCES;
-    }
-    errno = err;
-    return refuse(plan, "exec", name);
+}
+
+static void parse_confinement(lua_State *L, exec_plan *plan) {
+    parse_join(L, plan);
+    parse_mounts(L, plan);
+    plan->drop = tr_opt_boolean(L, 1, "drop", false);
+    plan->landlock = (int)tr_opt_integer(L, 1, "landlock", -1, 0, INT_MAX);
+    size_t n;
+    plan->filter = tr_opt_string(L, 1, "seccomp", NULL, &n);
+    luaL_argcheck(L, !plan->filter || (n > 0 && n % 8 == 0 && n / 8 <= 4096), 1,
+                  "option 'seccomp' is no filter");
+    plan->filter_len = (unsigned short)(n / 8);
+}
+
+static bool is_confined(const exec_plan *plan) {
+    return plan->join || plan->drop || plan->landlock >= 0 || plan->filter;
 }
 
 #endif

@@ -100,4 +100,32 @@ static void output_free(exec_output *o) {
     tr_buf_free(&o->unread);
 }
 
+/* ---- for Lua ---- */
+
+static void push_tail(lua_State *L, const exec_output *o) {
+    luaL_Buffer b;
+    luaL_buffinitsize(L, &b, o->tail.n);
+    if (o->tail.n) {
+        luaL_addlstring(&b, o->tail.p + o->tail_at, o->tail.n - o->tail_at);
+        luaL_addlstring(&b, o->tail.p, o->tail_at);
+    }
+    luaL_pushresult(&b);
+}
+
+static void set_blob_fields(lua_State *L, const exec_output *o) {
+    lua_pushinteger(L, (lua_Integer)o->blob_bytes);
+    lua_setfield(L, -2, "blob_bytes");
+    if (o->blob_made) {
+        lua_pushstring(L, o->blob);
+        lua_setfield(L, -2, "blob");
+    }
+    if (o->blob_err) {
+        lua_pushstring(L, strerror(o->blob_err));
+        lua_setfield(L, -2, "blob_error");
+    } else if (o->blob_full) {
+        lua_pushfstring(L, "cut at the limit of %I bytes", (lua_Integer)o->blob_max);
+        lua_setfield(L, -2, "blob_error");
+    }
+}
+
 #endif

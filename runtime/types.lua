@@ -188,10 +188,19 @@ local exec = {}
 ---@field err_head integer? bytes kept of a stderr that is kept apart; default 65536
 ---@field rlimits table<string,integer>? "core", "nofile", "fsize", "cpu", "as", "nproc"
 ---@field stream boolean? keep new output for read(); default false
+---@field join terret.exec.namespaces? enter these (Linux): with a PID and a mount namespace of its own, a new
+---/proc, and no capabilities; argv, cwd and PATH are looked up inside
+---@field mounts string[][]? with join, in the command's own mount namespace, in this order: {"bind", FROM, TO},
+---{"ro-bind", FROM, TO}, {"bind-try"|"ro-bind-try", ...} (passed by when missing), {"tmpfs", TO, "mode=0755"},
+---{"remount-ro", PATH} (a mount and all below it)
+---@field drop boolean? no capabilities, no new privileges (join implies it); default false
+---@field seccomp string? of terret.seccomp; with join or drop
+---@field landlock integer? fd() of a ruleset; with join or drop
 
 ---Starts a command in a session of its own; its main process dies with terret (Linux).  stdin,
 ---stdout, stderr and the named fds are all that it inherits.  Ends when the main process ends: the
 ---rest of the group is killed, what is in the pipe is drained.  Relative entries of PATH are ignored.
+---With join all that it started is killed, in whatever group, before ready() says so.
 ---@param options terret.exec.options
 ---@return terret.exec.process?
 ---@return string? message
@@ -202,10 +211,23 @@ function exec.environ() end
 ---@param fd integer a descriptor number
 ---@return boolean closed
 function exec.close(fd) end
+---Opens the namespaces of a process in which it differs from us, for spawn's `join` (Linux).  It must have
+---finished its mounts.
+---@param pid integer
+---@return terret.exec.namespaces?
+---@return string? message
+---@return terret.code? code "not_found", "denied", "unsupported", ...
+function exec.namespaces(pid) end
+
+---@class terret.exec.namespaces
+local namespaces = {}
+---@return string[] of "owner" (the user namespace that owns the mounts), "mnt", "net", "ipc", "uts", "cgroup", "user"
+function namespaces:names() end
+function namespaces:close() end
 
 ---@class terret.exec.process
 local process = {}
----@return integer
+---@return integer of the main process; with join: of process 1 of its PID namespace
 function process:pid() end
 ---@return boolean true when it has ended, or (stream) when there is output to read
 function process:ready() end
@@ -219,6 +241,55 @@ function process:output() end
 function process:kill(signal) end
 ---Kills and forgets.
 function process:close() end
+
+------------------------------------------------------------------------------------------------
+---@class terret.seccomp
+local seccomp = {}
+---One rule: a system call's name, or a table with it at [1].  With `arg` (0..5) only calls whose argument's low 32
+---bits equal `equals`, have any of `bits`, or are none of `except` (values 0..255).
+---@class terret.seccomp.rule
+---@field [1] string
+---@field arg integer?
+---@field equals integer?
+---@field bits integer?
+---@field except integer[]?
+---@field action string? default: the filter's
+---@class terret.seccomp.options
+---@field rules (string|terret.seccomp.rule)[] what is refused; all else passes
+---@field action string? "kill" (the process), "EPERM" (default), "EACCES", "ENOSYS", "EINVAL", "EAFNOSUPPORT", "ENOSPC"
+---@field foreign string? the action for calls of another architecture (i386, x32); default "kill"
+---@param options terret.seccomp.options
+---@return string? filter for spawn's `seccomp`; any number of times
+---@return string[]|string skipped names that this system doesn't have, or message
+---@return terret.code? code "unsupported", ...
+function seccomp.filter(options) end
+
+------------------------------------------------------------------------------------------------
+---@class terret.landlock
+local landlock = {}
+---@return integer version of the kernel's interface, 0: none
+function landlock.abi() end
+---@class terret.landlock.options
+---@field read string[]? paths below which files can be read and directories listed
+---@field exec string[]? ... executed
+---@field write string[]? ... written, made, removed, renamed, truncated
+---@field ioctl string[]? ... devices that take ioctl (ABI 5)
+---@field net boolean|{bind: integer[]?, connect: integer[]?}? TCP: all, none (default), or these ports (ABI 4)
+---@field scoped boolean? no signals and abstract sockets to outside (ABI 6); default true
+---@field abi integer? pretend to be older
+---What no list names is denied; a path in several lists has the rights of all; a missing one is passed by.
+---@param options terret.landlock.options
+---@return terret.landlock.ruleset? ruleset for any number of commands
+---@return string[]|string missing what this kernel can't hold: "truncate", "net", "ioctl", "scoped" (all allowed),
+---"refer" (renaming across directories is denied); or message
+---@return terret.code? code "unsupported", ...
+function landlock.ruleset(options) end
+
+---@class terret.landlock.ruleset
+local ruleset = {}
+---@return integer descriptor for spawn's `landlock`; stays the ruleset's
+function ruleset:fd() end
+function ruleset:close() end
 
 ------------------------------------------------------------------------------------------------
 ---@class terret.store
@@ -574,6 +645,8 @@ function terminal:close() end
 
 return { reactor = reactor, http = http, sse = sse, json = json, exec = exec, store = store,
   tokens = tokens, log = log, fs = fs, text = text, hash = hash, tty = tty,
+  seccomp = seccomp, landlock = landlock,
   classes = { ["reactor.timer"] = timer, ["reactor.signals"] = signals, ["http.request"] = request,
-    ["sse.parser"] = parser, ["exec.process"] = process, ["store.store"] = st, ["store.view"] = view,
-    ["log.log"] = lg, ["log.reader"] = reader, ["fs.root"] = root, ["tty.terminal"] = terminal } }
+    ["sse.parser"] = parser, ["exec.process"] = process, ["exec.namespaces"] = namespaces, ["store.store"] = st, ["store.view"] = view,
+    ["log.log"] = lg, ["log.reader"] = reader, ["fs.root"] = root, ["tty.terminal"] = terminal,
+    ["landlock.ruleset"] = ruleset } }
