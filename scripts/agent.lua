@@ -1,16 +1,17 @@
 -- scripts/agent.lua - what a loop sees: ask, act, say, mark, rewind, fork, spawn, compact, exec.
 --
 -- An agent owns a session, a budget and a set of tools; subagents share the files seen, the queue
--- of questions and the sandbox backend.  Failures that end a turn are error objects with a `status`
--- (endpoint, failed); limits and interrupts cancel the loop's task.  The log is written before the
--- effect: what can't be logged isn't done.
+-- of questions and the sandbox backend.  A failure that ends a turn is raised (failure.lua); limits and
+-- interrupts cancel the loop's task.  The log is written before the effect: what can't be logged
+-- isn't done.
 
 local budget_mod = require "terret.budget"
 local call_mod = require "terret.call"
 local context = require "terret.context"
+local exchange = require "terret.exchange"
+local failure = require "terret.failure"
 local inject = require "terret.inject"
 local models = require "terret.models"
-local request_mod = require "terret.request"
 local retry = require "terret.retry"
 local sandbox = require "terret.sandbox"
 local task = require "terret.task"
@@ -22,6 +23,7 @@ local M = {}
 
 local MAX_DEPTH = 3
 local MAX_CONTINUED = 2 -- how often an answer that was cut off is asked to go on
+local MAX_SHORTENED = 8 -- requests of one ask that the endpoint may call too long
 
 ---@class terret.agent
 ---@field id string
@@ -32,12 +34,6 @@ local MAX_CONTINUED = 2 -- how often an answer that was cut off is asked to go o
 local Agent = {}
 Agent.__index = Agent
 M.Agent = Agent
-
--- An error that ends the turn with a status of its own.
-local Failure = { __tostring = function(e) return e.message end }
-local function fail(status, message, code)
-  error(setmetatable({ status = status, message = message, code = code }, Failure), 0)
-end
 
 ---@param options table fields of the agent: cfg, ui, session, provider, tools, tools_json, policy, permissions, shared, redactor, budget, loop
 ---@return terret.agent
@@ -52,8 +48,10 @@ function M.new(options)
   self.max_output = cfg.max_output or self.model_info.max_output
   self.fixed_tokens = tokens.estimate(self.tools_json)
   self.ratio = 1.0 -- tokens that the endpoint counts per token that we estimate
-  self.pending = {} -- texts of the user's role, admitted as one message by the next ask
-  self.turn, self.totals = 0, { input = 0, cached = 0, output = 0 }
+  self.pending = self.pending or {} -- texts of the user's role, admitted as one message by the next ask
+  self.turn, self.asks = 0, 0
+  self.last_text, self.said = "", "" -- of the last reply; what its parts that were cut off said
+  self.files = self.files or call_mod.files()
   self.limits = { bash_bytes = 16384, read_bytes = 51200, timeout = cfg.timeouts and cfg.timeouts.tool or 120 }
   self.ids = {}
   for _, e in ipairs(self.session.entries) do
@@ -64,11 +62,11 @@ end
 
 -- Telling ------------------------------------------------------------------------------------
 
----Tells the user interface; it never stops the agent.
+---Tells the user interface, which sees no secrets; it never stops the agent.
 ---@param name string
 ---@param data table?
 function Agent:emit(name, data)
-  data = data or {}
+  data = self.redactor:clean_all(data or {})
   data.type = name
   if self.depth > 0 then data.agent = self.id end
   pcall(self.ui.event, data)
@@ -79,23 +77,15 @@ end
 ---@return integer id
 function Agent:must_record(record)
   local id, message, code = self.session:append(record)
-  if not id then fail("failed", "the session log can't be written: " .. message, code) end
+  if not id then failure.raise("failed", "the session log can't be written: " .. message, code) end
   return id
 end
 Agent.record = Agent.must_record
 
----Says something in the conversation.  The user's words wait for the next ask.
----@param role "user"|"assistant"
----@param words string
----@param kind string? "prompt", "steer", "note"
-function Agent:say(role, words, kind)
-  if role == "user" then
-    self.pending[#self.pending + 1] = { text = words, kind = kind }
-  elseif role == "assistant" then
-    self:must_record(context.admit(self, { type = "message", role = role, content = words }))
-  else
-    error("role must be 'user' or 'assistant'", 2)
-  end
+-- Calls that the loop passed over get their result before anything else is said.
+local function answer_open(self, words)
+  local count, message, code = self.session:answer_open(words)
+  if not count then failure.raise("failed", "the session log can't be written: " .. message, code) end
 end
 
 local function pending_text(self)
@@ -106,111 +96,44 @@ end
 
 -- Admits what waits, with the facts that changed, as one user message.
 local function flush(self)
+  answer_open(self, "not run: the loop went on without this call")
   local note = inject.collect(self)
   if note then table.insert(self.pending, 1, { text = note, kind = "note" }) end
   if #self.pending == 0 then return end
   local kind = self.pending[#self.pending].kind
-  local message = { type = "message", role = "user", kind = kind,
-    content = self.redactor:clean(text.clean(pending_text(self))) }
-  self:must_record(message)
+  local words = context.admit_words(self, pending_text(self))
+  self:must_record { type = "message", role = "user", kind = kind, content = words }
   self.pending = {}
 end
 
--- Requests -----------------------------------------------------------------------------------
-
--- Reserves the worst case; lowers the output where a token limit leaves less.
-local function reserve(self, max_output)
-  local prompt = context.size(self)
-  local want = { steps = 1, tokens = prompt + max_output }
-  local price = self.model_info.price
-  if price then want.cost = models.cost(price, { input = prompt, output = max_output }) end
-  local held, message = self.budget:reserve(want)
-  if not held then
-    if max_output > 256 then return reserve(self, max_output // 2) end
-    self.limit_message = message
-    if self.loop_task then task.cancel(self.loop_task, "limit") end
-    fail("limit", message, "limit")
-  end
-  return held, max_output
-end
-
-local function settle(self, held, reply)
-  local usage = reply and reply.usage or {}
-  local cost = usage.cost or models.cost(self.model_info.price, usage)
-  self.budget:settle(held, { steps = 1, tokens = (usage.input or 0) + (usage.output or 0), cost = cost })
-  for key, value in pairs(self.totals) do self.totals[key] = value + (usage[key] or 0) end
-  if not reply then return end
-  self:must_record { type = "usage", input = usage.input, cached = usage.cached, output = usage.output,
-    cost = cost, estimated = usage.estimated }
-  self:emit("usage", { input = usage.input, cached = usage.cached, output = usage.output, cost = cost,
-    context = context.size(self), window = self.model_info.window })
-end
-
--- Brings the estimate closer to what the endpoint counts.
-local function calibrate(self, usage, estimated)
-  if not usage or usage.estimated or not usage.input or usage.input < 200 or estimated < 200 then return end
-  local ratio = usage.input / estimated
-  if ratio > 0.2 and ratio < 5 then self.ratio = self.ratio * 0.3 + ratio * 0.7 end
-end
-
-local function send(self, options, max_output, sink)
-  local cfg = self.cfg
-  local request = { base_url = cfg.base_url, key = cfg.api_key, model = options.model or cfg.model,
-    tools = self.tools_json, stream = cfg.stream ~= false, max_output = self.max_output and max_output or nil,
-    sampling = options.sampling or cfg.sampling, tool_choice = options.tool_choice, tail = options.tail,
-    session = self.session.id }
-  if self.provider.answer then
-    self.turn = self.turn + 1
-    request.script, request.turn, request.agent = cfg.script, self.turn, self.id
-    request.messages = self.session.view:render("[", options.tail and "," .. options.tail .. "]" or "]")
-    return request_mod.play(self.provider, request, sink)
-  end
-  local url, headers, body = self.provider.build(request, self.session.view)
-  return request_mod.send(self.provider, { url = url, headers = headers, body = body,
-    timeouts = cfg.timeouts }, sink)
-end
-
----One model request with its retries; nothing is stored.
----@param options {tail: string?, tool_choice: string?, silent: boolean?, max_output: integer?, model: string?, sampling: table?}
----@return table? reply
----@return string? message
----@return string? class
----@return table? info
-function Agent:request(options)
-  local sink = not options.silent and function(kind, delta)
-    self.partial = kind == "text" and (self.partial or "") .. delta or self.partial
-    self:emit(kind, { delta = text.clean(delta) })
-  end or nil
-  local attempt = 0
-  while true do
-    attempt = attempt + 1
-    local most = math.min(options.max_output or self.max_output or 4096, self.model_info.window // 4)
-    local held, max_output = reserve(self, most)
-    local estimated = self.session.view:tokens() + self.fixed_tokens
-    self.session.log:sync() -- overlaps with the model's wait
-    local ok, reply, message, class, info = pcall(send, self, options, max_output, sink)
-    if not ok then
-      settle(self, held, nil)
-      error(reply, 0)
-    end
-    settle(self, held, reply)
-    if reply then
-      calibrate(self, reply.usage, estimated)
-      return reply
-    end
-    local wait = not (info and info.shown) and retry.wait(class, attempt, info and info.after)
-    if not wait then return nil, message, class, info end
-    self:emit("retry", { text = message, class = class, attempt = attempt, seconds = wait })
-    task.sleep(wait)
+---Says something in the conversation.  The user's words wait for the next ask.
+---@param role "user"|"assistant"
+---@param words string
+---@param kind string? "prompt", "steer", "note"
+function Agent:say(role, words, kind)
+  if role == "user" then
+    self.pending[#self.pending + 1] = { text = words, kind = kind }
+  elseif role == "assistant" then
+    flush(self)
+    self:must_record { type = "message", role = role, content = context.clean(self, words) }
+  else
+    error("role must be 'user' or 'assistant'", 2)
   end
 end
+
+Agent.request = exchange.request
+
+-- Asking -------------------------------------------------------------------------------------
 
 -- Each call gets an id that is unique in the session and plain.
 local function give_ids(self, calls)
   for i, call in ipairs(calls) do
     local id = call.id
-    if type(id) ~= "string" or not id:find("^[%w_%-%.:]+$") or #id > 64 or self.ids[id] then
-      id = ("call_%d_%d"):format(self.session.next_id, i)
+    if type(id) ~= "string" or not id:find("^[%w_%-%.:]+$") or #id > 64 then id = nil end
+    local n = i
+    while not id or self.ids[id] do
+      id = ("call_%d_%d"):format(self.session.next_id, n)
+      n = n + 1
     end
     call.id = id
     self.ids[id] = true
@@ -219,32 +142,40 @@ end
 
 -- Stores a reply; returns what the loop gets.
 local function store_reply(self, reply)
-  local calls, logged = {}, {}
+  local calls, logged, echo = {}, {}, nil
   for i, raw in ipairs(reply.tool_calls) do calls[i] = toolcall.parse(raw) end
   give_ids(self, calls)
   for i, call in ipairs(calls) do
-    logged[i] = { id = call.id, name = call.name, arguments = self.redactor:clean(call.arguments), raw = call.raw }
+    logged[i] = { id = call.id, name = call.name, arguments = self.redactor:clean(call.arguments),
+      raw = call.raw and self.redactor:clean(call.raw), repairs = call.repairs }
   end
-  local words = self.redactor:clean(text.clean(reply.text))
-  local echo = next(reply.echo or {}) and reply.echo or nil
+  for key, raw in pairs(reply.echo or {}) do
+    echo = echo or {}
+    echo[key] = self.redactor:clean(raw)
+  end
+  local words = context.clean(self, reply.text)
+  self.partial = nil
   self:must_record { type = "message", role = "assistant", content = words, echo = echo,
     tool_calls = #logged > 0 and logged or nil, finish = reply.finish }
-  self.last_text = words
+  if reply.finish == "length" then
+    self:emit("warning", { text = "the answer was cut at the model's output limit" })
+  end
   return { text = words, reasoning = reply.reasoning, tool_calls = calls, usage = reply.usage, finish = reply.finish }
 end
 
 -- What came before an interrupt or a cut stays in the conversation.
 local function keep_partial(self, words)
-  if words and words:find("%S") then
-    self:must_record(context.admit(self, { type = "message", role = "assistant", content = words, finish = "cut" }))
-    self.last_text = words
-  end
   self.partial = nil
+  if not (words and words:find("%S")) then return end
+  words = context.clean(self, words)
+  self:must_record { type = "message", role = "assistant", content = words, finish = "cut" }
+  self.said = self.said .. words
+  self.last_text = self.said
 end
 
 -- The request of one ask; an overflow shortens the context, never sends the same body again.
 local function ask_endpoint(self, options)
-  for _ = 1, 3 do
+  for _ = 1, MAX_SHORTENED do
     self.partial = nil
     local ok, reply, message, class, info = pcall(self.request, self, options)
     if not ok then
@@ -259,21 +190,31 @@ local function ask_endpoint(self, options)
 end
 
 ---One model request; streams; the reply is stored.
----@param options {model: string?, tools: any, tail: string?, sampling: table?, prompt: string?}?
+---@param options {model: string?, tools: false?, tail: string?, sampling: table?, prompt: string?}?
 ---@return {text: string, reasoning: string, tool_calls: table[], usage: table?, finish: string?} reply
 function Agent:ask(options)
   options = options or {}
   if options.prompt then self:say("user", options.prompt, "prompt") end
-  for continued = 0, MAX_CONTINUED do
+  self.asks, self.said = self.asks + 1, ""
+  for continued = 1, MAX_CONTINUED + 1 do
+    answer_open(self, "not run: the loop went on without this call")
     context.before_request(self, pending_text(self))
     flush(self)
     local reply, message, class, info = ask_endpoint(self, { model = options.model, sampling = options.sampling,
       tail = options.tail and self.provider.encode { role = "user", content = options.tail },
       tool_choice = options.tools == false and "none" or nil })
-    if reply then return store_reply(self, reply) end
+    if reply then
+      reply = store_reply(self, reply)
+      reply.text = self.said .. reply.text
+      self.last_text = reply.text
+      return reply
+    end
     keep_partial(self, info and info.partial)
-    if not (info and info.shown) or continued == MAX_CONTINUED then fail("endpoint", message, class) end
-    self:emit("warning", { text = "the answer was cut off (" .. message .. "); asking to go on" })
+    local wait = info and info.shown and continued <= MAX_CONTINUED and retry.wait(class, continued)
+    if not wait then failure.raise("endpoint", message, class) end
+    self:emit("retry", { text = "the answer was cut off (" .. message .. "); asking to go on", class = class,
+      attempt = continued, seconds = wait })
+    task.sleep(wait)
     self:say("user", "(The connection broke in the middle of your answer. Go on where it ends.)", "note")
   end
 end
@@ -297,10 +238,23 @@ local function groups(self, calls)
   return list
 end
 
+-- Each call must be one that waits for its result: a loop can't have one twice.
+local function check_calls(self, calls)
+  local open = {}
+  for _, call in ipairs(self.session.open) do open[call.id] = true end
+  for _, call in ipairs(calls) do
+    if type(call) ~= "table" or not open[call.id] then
+      error("act takes calls of the last reply that have no result yet", 3)
+    end
+    open[call.id] = nil
+  end
+end
+
 ---Runs the calls of a reply: checked, permitted, sandboxed, one result each, stored in their order.
 ---@param calls table[]
 ---@return table[] results
 function Agent:act(calls)
+  check_calls(self, calls)
   local results, stored = {}, 0
   local function store_ready()
     while results[stored + 1] do
@@ -310,12 +264,13 @@ function Agent:act(calls)
         ok = r.ok, blob = r.blob }
     end
   end
+  local cap = context.cap_of(self, #calls)
   local ok, err = pcall(function()
     for _, group in ipairs(groups(self, calls)) do
       task.scope(function(scope)
         for _, i in ipairs(group) do
           scope:spawn(function()
-            results[i] = toolcall.run(self, calls[i])
+            results[i] = toolcall.run(self, calls[i], cap)
             store_ready()
           end)
         end
@@ -324,8 +279,8 @@ function Agent:act(calls)
   end)
   if not ok then
     local why = task.is_cancelled(err) and err.reason or "failed"
-    for i, call in ipairs(calls) do results[i] = results[i] or toolcall.interrupted(call, why) end
-    if getmetatable(err) ~= Failure then store_ready() end
+    for i, call in ipairs(calls) do results[i] = results[i] or toolcall.interrupted(self, call, why) end
+    if not failure.is(err) then store_ready() end
     error(err, 0)
   end
   return results
@@ -333,25 +288,35 @@ end
 
 -- Branches -----------------------------------------------------------------------------------
 
+-- What waits to be said belongs to the past of a mark or a fork; calls that are open stay open.
+local function settle_words(self)
+  if #self.session.open == 0 then flush(self) end
+end
+
 ---@return integer mark a place to rewind to
-function Agent:mark() return self.session.last end
+function Agent:mark()
+  settle_words(self)
+  return self.session.last
+end
 
 ---@param mark integer
 function Agent:rewind(mark)
   local ok, message, code = self.session:rewind(mark)
-  if not ok then fail("failed", message, code) end
+  if not ok then failure.raise("failed", message, code) end
   self.pending = {}
 end
 
 ---An agent of its own that shares the conversation so far.
 ---@return terret.agent
 function Agent:fork()
+  settle_words(self)
   local session, message, code = self.session:fork()
-  if not session then fail("failed", message, code) end
+  if not session then failure.raise("failed", message, code) end
   local copy = {}
   for k, v in pairs(self) do copy[k] = v end
   copy.session, copy.id, copy.loop_task = session, session.id, nil
-  copy.depth = self.depth + 1
+  copy.depth, copy.files = self.depth + 1, self.files:copy()
+  copy.pending = table.move(self.pending, 1, #self.pending, 1, {})
   copy.budget = budget_mod.new({}, self.budget)
   return M.new(copy)
 end
@@ -429,7 +394,7 @@ local function outcome(self, ok, err, trace)
     if err.reason == "limit" then return "limit", self.limit_message end
     return "interrupted"
   end
-  if getmetatable(err) == Failure then return err.status, err.message end
+  if failure.is(err) then return err.status, err.message end
   pcall(self.session.append, self.session, { type = "warning", text = text.clean(trace or tostring(err)) })
   return "failed", tostring(err)
 end
@@ -441,12 +406,20 @@ function Agent:prompt(words)
   if #self.session.entries <= 1 and self.first then self:say("user", self.first, "instructions") end
   self:say("user", words, "prompt")
   self.last_text = ""
-  local ok, err, trace
-  repeat ok, err, trace = run_loop(self) until not ok or #self.pending == 0
+  if self.depth == 0 then self.shared.unasked = 0 end
+  local ok, err, trace, asks
+  repeat -- what was said while the last request ran is a reason to go on; a loop that asks nothing isn't
+    asks = self.asks
+    ok, err, trace = run_loop(self)
+  until not ok or #self.pending == 0 or self.asks == asks
   local status, message = outcome(self, ok, err, trace)
-  local spent = self.budget.spent
-  return { status = status, text = self.last_text, message = message, steps = spent.steps, usage = self.totals,
-    cost = self.model_info.price and spent.cost or nil, session = self.session.id }
+  local closed, why = self.session:answer_open(ok and "not run: the loop ended without this call"
+    or "interrupted: this call was not run")
+  if not closed then status, message = "failed", message or "the session log can't be written: " .. why end
+  local spent, usage = self.budget.spent, self.budget.usage
+  return { status = status, text = self.last_text, message = message, steps = spent.steps,
+    usage = { input = usage.input, cached = usage.cached, output = usage.output },
+    cost = (self.model_info.price or spent.cost > 0) and spent.cost or nil, session = self.session.id }
 end
 
 return M

@@ -8,7 +8,8 @@ local reactor = require "terret.reactor"
 local M = {}
 
 ---@class terret.budget
----@field spent {steps: integer, tokens: integer, cost: number}
+---@field spent {steps: integer, tokens: integer, cost: number} steps: requests that were answered
+---@field usage {input: integer, cached: integer, output: integer} of the whole tree
 ---@field limits {steps: integer?, tokens: integer?, cost: number?, seconds: number?}
 local Budget = {}
 Budget.__index = Budget
@@ -20,17 +21,20 @@ function M.new(limits, parent)
   return setmetatable({
     limits = limits or {}, parent = parent, started = reactor.now(),
     spent = { steps = 0, tokens = 0, cost = 0 }, held = { steps = 0, tokens = 0, cost = 0 },
+    usage = { input = 0, cached = 0, output = 0 },
   }, Budget)
 end
 
+local KEYS = { "steps", "tokens", "cost" }
 local NAMES = { steps = "steps", tokens = "tokens", cost = "USD" }
+local USAGE = { "input", "cached", "output" }
 
 -- What stands against a reservation here, or nil.
 function Budget:refusal(want)
-  for key, name in pairs(NAMES) do
+  for _, key in ipairs(KEYS) do
     local limit = self.limits[key]
     if limit and self.spent[key] + self.held[key] + (want[key] or 0) > limit then
-      return ("the limit of %s %s is reached"):format(limit, name)
+      return ("the limit of %s %s is reached"):format(limit, NAMES[key])
     end
   end
   if self.limits.seconds and reactor.now() - self.started >= self.limits.seconds then
@@ -51,26 +55,38 @@ function Budget:reserve(want)
   end
   level = self
   while level do
-    for key in pairs(NAMES) do level.held[key] = level.held[key] + (want[key] or 0) end
+    for _, key in ipairs(KEYS) do level.held[key] = level.held[key] + (want[key] or 0) end
     level = level.parent
   end
   return { want = want }
 end
 
----Gives a reservation back and books what was really used.
+---Gives a reservation back and books what was really used.  A second time books nothing held.
 ---@param reservation table
----@param used {steps: integer?, tokens: integer?, cost: number?}
+---@param used {steps: integer?, tokens: integer?, cost: number?, input: integer?, cached: integer?, output: integer?}
 function Budget:settle(reservation, used)
   local want = reservation.want
   reservation.want = {}
   local level = self
   while level do
-    for key in pairs(NAMES) do
+    for _, key in ipairs(KEYS) do
       level.held[key] = level.held[key] - (want[key] or 0)
       level.spent[key] = level.spent[key] + (used[key] or 0)
     end
+    for _, key in ipairs(USAGE) do level.usage[key] = level.usage[key] + (used[key] or 0) end
     level = level.parent
   end
+end
+
+---@param key "steps"|"tokens"|"cost"|"seconds"
+---@return boolean true: here or above there is a limit of it
+function Budget:limits_any(key)
+  local level = self
+  while level do
+    if level.limits[key] then return true end
+    level = level.parent
+  end
+  return false
 end
 
 ---@return number? seconds that are left, the least of all levels

@@ -4,6 +4,7 @@
 local fs = require "terret.fs"
 local sandbox = require "terret.sandbox"
 local task = require "terret.task"
+local clean = require("terret.text").clean
 
 local M = {}
 
@@ -28,7 +29,7 @@ function M.new(agent, id, name)
 end
 
 ---@param text string shown live, never sent to the model
-function Call:progress(text) self.agent:emit("tool_progress", { id = self.id, text = text }) end
+function Call:progress(text) self.agent:emit("tool_progress", { id = self.id, text = clean(text) }) end
 
 ---@param path string as the model wrote it
 ---@param access "read"|"write"
@@ -39,7 +40,7 @@ function Call:resolve(path, access) return self.agent.policy:resolve(path, acces
 
 -- Notes what a file looked like when a tool last read or wrote it.
 local function touch(self, place, info)
-  self.agent.shared.files:touch(place.host, place.path, info)
+  self.agent.files:touch(place.host, place.path, info)
 end
 
 ---@param path string
@@ -99,7 +100,17 @@ end
 ---@return boolean true: the file is not as the tools of this session last saw it
 function Call:changed(path)
   local place = self:resolve(path, "read")
-  return place ~= nil and self.agent.shared.files:changed(place.host)
+  return place ~= nil and self.agent.files:changed(place.host)
+end
+
+-- What the command left in a protected place is put aside, also when it was interrupted: then it must
+-- have ended first.  The model is told with the result.
+local function finish(self, process)
+  if not process:status() then
+    process:kill("KILL")
+    task.shield(task.await, process)
+  end
+  for _, note in ipairs(sandbox.finish(process)) do self.notes[#self.notes + 1] = note end
 end
 
 ---Runs a command in the sandbox and waits for its end.
@@ -113,11 +124,10 @@ function Call:exec(argv, options)
   if not backend then return nil, message, code end
   local process <close>, err, err_code = sandbox.spawn(backend, self.agent.policy, argv, options or {})
   if not process then return nil, err, err_code end
+  local _finish <close> = setmetatable({}, { __close = function() finish(self, process) end })
   task.await(process)
   local result = process:output()
   for key, value in pairs(process:status()) do result[key] = value end
-  -- What the command left in a protected place was put aside; the model is told with the result.
-  for _, note in ipairs(sandbox.finish(process)) do self.notes[#self.notes + 1] = note end
   return result
 end
 
@@ -135,7 +145,7 @@ function Call:blob(data) return self.session:save_blob(data) end
 ---@return string? code
 function Call:blob_read(id) return self.session:read_blob(id) end
 
--- Files that the tools of a session saw ----------------------------------------------------------
+-- Files that the tools of an agent saw ----------------------------------------------------------
 
 ---@class terret.files
 local Files = {}
@@ -156,6 +166,15 @@ function Files:touch(host, path, info) self.seen[host] = { path = path, stamp = 
 function Files:changed(host)
   local known = self.seen[host]
   return known ~= nil and known.stamp ~= stamp(fs.stat(host))
+end
+
+---@return terret.files the same, for a fork
+function Files:copy()
+  local copy = M.files()
+  for host, known in pairs(self.seen) do
+    copy.seen[host] = { path = known.path, stamp = known.stamp, said = known.said }
+  end
+  return copy
 end
 
 ---Paths that changed since, each said once.

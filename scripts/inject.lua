@@ -33,10 +33,10 @@ local SOURCES = {
   branch = function(agent, last)
     local now = M.branch(agent.cfg.project)
     if now == last or not now then return nil end
-    return "git branch: " .. text.safe(now, { newline = false }), now
+    return "git branch: " .. text.cut(text.safe(now, { newline = false }), 200), now
   end,
   files = function(agent)
-    local changed = agent.shared.files:take_changes()
+    local changed = agent.files:take_changes()
     if #changed == 0 then return nil end
     return "changed on disk since you saw them: " .. text.safe(table.concat(changed, ", "), { newline = false })
   end,

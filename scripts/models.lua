@@ -32,12 +32,14 @@ local function plain_name(model)
 end
 
 ---@param model string
----@param extra table<string, table>? the user's own
+---@param extra table<string, table>? the user's own; a price without input or output is unknown
 ---@return terret.model
 function M.find(model, extra)
   local own = extra and (extra[model] or extra[plain_name(model)])
   if own then
-    return { window = own.window or DEFAULT_WINDOW, max_output = own.max_output, price = own.price }
+    local price = own.price and own.price.input and own.price.output and { input = own.price.input,
+      cached = own.price.cached or own.price.input, output = own.price.output }
+    return { window = own.window or DEFAULT_WINDOW, max_output = own.max_output, price = price or nil }
   end
   local row = TABLE[model] or TABLE[plain_name(model)]
   if not row then return { window = DEFAULT_WINDOW } end
@@ -49,7 +51,7 @@ end
 ---@return number? usd nil when the price is unknown
 function M.cost(price, usage)
   if not price then return nil end
-  local cached = usage.cached or 0
+  local cached = math.min(usage.cached or 0, usage.input or 0)
   return ((usage.input or 0) - cached) * price.input / 1e6 + cached * price.cached / 1e6
     + (usage.output or 0) * price.output / 1e6
 end

@@ -38,13 +38,14 @@ function M.system(cfg, options)
   return table.concat(parts, "\n\n")
 end
 
--- Directories from the repository's root down to the working directory.
+-- Directories from the project down to the working directory, relative to the project: "", "/a", "/a/b".
 local function directories(cfg)
-  local list, dir = {}, cfg.cwd or cfg.project
-  while dir and #dir >= #cfg.project do
-    table.insert(list, 1, dir)
-    if dir == cfg.project then break end
-    dir = dir:match("^(.*)/[^/]*$")
+  local list, rest = { "" }, ""
+  local cwd = cfg.cwd or cfg.project
+  if cwd:sub(1, #cfg.project + 1) ~= cfg.project .. "/" then return list end
+  for name in cwd:sub(#cfg.project + 2):gmatch("[^/]+") do
+    rest = rest .. "/" .. name
+    list[#list + 1] = rest
   end
   return list
 end
@@ -54,19 +55,23 @@ end
 ---@return {path: string, text: string}[]
 function M.instructions(cfg)
   local found, left = {}, M.instructions_max
-  local function take(path)
-    if left <= 0 then return false end
-    local data = fs.read(path, { max = 1048576 })
-    if not data then return false end
+  local function take(path, data)
+    if left <= 0 or not data then return false end
     data = text.cut(text.clean(data), left)
     left = left - #data
     found[#found + 1] = { path = path, text = data }
     return true
   end
-  if cfg.config_dir then take(cfg.config_dir .. "/AGENTS.md") end
+  local options = { max = 1048576 }
+  if cfg.config_dir then take(cfg.config_dir .. "/AGENTS.md", (fs.read(cfg.config_dir .. "/AGENTS.md", options))) end
+  local root = fs.root(cfg.project)
+  if not root then return found end
+  -- Beneath the project only: a link to the user's keys is no AGENTS.md.
+  local function take_inside(path) return take(cfg.project .. path, (root:read(path:sub(2), options))) end
   for _, dir in ipairs(directories(cfg)) do
-    if not take(dir .. "/AGENTS.md") then take(dir .. "/CLAUDE.md") end
+    if not take_inside(dir .. "/AGENTS.md") then take_inside(dir .. "/CLAUDE.md") end
   end
+  root:close()
   return found
 end
 

@@ -27,17 +27,20 @@ local RETRIED = {
 ---@return string class "overflow", "rate_limit", "quota", "overload", "auth", "bad_request", or the transport's code
 function M.classify(status, text, code)
   local lower = text:lower()
-  for _, mark in ipairs(OVERFLOW) do
+  for _, mark in ipairs(status == 429 and {} or OVERFLOW) do -- a 429 means tokens a minute
     if lower:find(mark, 1, true) then return "overflow" end
   end
   if code and not status then return code end
   if lower:find("insufficient_quota", 1, true) or status == 402 then return "quota" end
-  if status == 429 or lower:find("rate limit", 1, true) then return "rate_limit" end
+  if status == 429 or lower:find("rate limit", 1, true) or lower:find("rate_limit", 1, true) then
+    return "rate_limit"
+  end
   if status == 401 or status == 403 then return "auth" end
   if status == 413 then return "overflow" end
   if status and status >= 500 or status == 408 or lower:find("overloaded", 1, true) then return "overload" end
-  if status and status >= 400 then return "bad_request" end
-  return code or "overload"
+  if status then return "bad_request" end -- redirects too: they are not followed
+  if lower:find("api key", 1, true) or lower:find("api_key", 1, true) then return "auth" end
+  return "overload"
 end
 
 ---Seconds of a Retry-After header in its common forms.
@@ -48,14 +51,13 @@ function M.retry_after(value, now)
   if not value then return nil end
   local n = tonumber(value)
   if n then return math.max(0, n) end
-  local d, mon, y, h, m, s = value:match("(%d+) (%a+) (%d+) (%d+):(%d+):(%d+)")
+  local d, mon, y, h, m, s = value:match("%f[%d](%d%d?) (%a%a%a) (%d%d%d%d) (%d%d):(%d%d):(%d%d)%f[^%d]")
   local months = { Jan = 1, Feb = 2, Mar = 3, Apr = 4, May = 5, Jun = 6, Jul = 7, Aug = 8, Sep = 9, Oct = 10,
     Nov = 11, Dec = 12 }
   if not d or not months[mon] then return nil end
-  local function stamp(t) return os.time(t) end
-  now = now or os.time()
-  local utc = stamp(os.date("!*t", now) --[[@as osdateparam]])
-  local at = stamp { year = y, month = months[mon], day = d, hour = h, min = m, sec = s }
+  -- os.time reads local time: both go through it the same way, without summer time.
+  local utc = os.time(os.date("!*t", now) --[[@as osdateparam]])
+  local at = os.time { year = y, month = months[mon], day = d, hour = h, min = m, sec = s, isdst = false }
   return math.max(0, at - utc)
 end
 

@@ -7,7 +7,6 @@
 
 local agent_mod = require "terret.agent"
 local budget = require "terret.budget"
-local call_mod = require "terret.call"
 local exec = require "terret.exec"
 local models = require "terret.models"
 local permissions = require "terret.permissions"
@@ -48,13 +47,16 @@ end
 ---@param warn fun(text: string)
 ---@return table[] sorted by name
 function M.tools(warn)
-  local list = {}
+  local list, seen = {}, {}
   for _, name in ipairs(registry.names("tools")) do
     local tool, message = registry.load("tools", name)
     local compiled, problem
     if tool then
       compiled, problem = pcall(schema.compile, tool.parameters)
-      if compiled then
+      if compiled and seen[tool.name] then
+        compiled, problem = false, ("its name '%s' is that of another file"):format(tool.name)
+      elseif compiled then
+        seen[tool.name] = true
         tool.schema = problem
         list[#list + 1] = tool
       end
@@ -98,6 +100,12 @@ local function open_session(cfg, provider, options, system, tools_json)
       system = system, tools = tools_json } }
 end
 
+local function secrets_of(cfg)
+  local list = { key = cfg.api_key }
+  for _, value in pairs(cfg.secrets or {}) do list[#list + 1] = value end
+  return list
+end
+
 -- What stands against this configuration before anything is opened.
 local function check(cfg)
   if cfg.limits and cfg.limits.cost and not models.find(cfg.model, cfg.models).price
@@ -125,7 +133,7 @@ function M.open(cfg, ui, options)
   local warnings = {}
   local list = M.tools(function(words) warnings[#warnings + 1] = words end)
   local by_name, tools_json = tool_set(provider, list)
-  local redactor = redact.new(exec.environ(), cfg.secrets)
+  local redactor = redact.new(exec.environ(), secrets_of(cfg))
   local session, repaired, session_code = open_session(cfg, provider, options or {}, prompt.system(cfg), tools_json)
   if not session then return nil, repaired, session_code end
   local policy
@@ -138,7 +146,7 @@ function M.open(cfg, ui, options)
     tools = by_name, tools_json = session.header.tools, policy = policy, redactor = redactor,
     permissions = permissions.new { mode = cfg.mode or "ask", rules = cfg.rules or {}, project = cfg.project,
       cwd = cfg.cwd or cfg.project, isolated = cfg.isolated, builtin = true, policy = cfg.policy },
-    budget = budget.new(cfg.limits), shared = { files = call_mod.files(), unasked = 0 } }
+    budget = budget.new(cfg.limits), shared = { unasked = 0 } }
   agent.first, agent.skills = prompt.first(cfg)
   for _, words in ipairs(warnings) do agent:emit("warning", { text = words }) end
   if type(repaired) == "table" then
@@ -198,8 +206,10 @@ function M.subagent(parent, options)
   parent:emit("subagent", { id = session.id, state = "start", prompt = options.prompt })
   local result = child:prompt(options.prompt)
   parent:emit("subagent", { id = session.id, state = result.status })
-  for key, value in pairs(child.totals) do parent.totals[key] = parent.totals[key] + value end
-  if result.status == "limit" then return nil, "a limit ended the subagent: " .. (result.message or ""), "limit" end
+  if result.status == "limit" then
+    local words = result.text:find("%S") and "; its last words: " .. result.text or ""
+    return nil, "a limit ended the subagent: " .. (result.message or "") .. words, "limit"
+  end
   if result.status ~= "done" and result.status ~= "refused" then
     return nil, ("the subagent ended with '%s': %s"):format(result.status, result.message or ""), result.status
   end

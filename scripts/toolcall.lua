@@ -5,6 +5,7 @@
 -- so that no tool and no offered list can go around it.
 
 local call_mod = require "terret.call"
+local failure = require "terret.failure"
 local json = require "terret.json"
 local reactor = require "terret.reactor"
 local task = require "terret.task"
@@ -16,13 +17,14 @@ local M = {}
 
 ---Makes a received call fit for the history: arguments become a JSON object, the name and the id
 ---sane.  What was wrong is kept in call.problem and becomes the call's result.
----@param raw {id: string?, name: string?, arguments: string?}
+---@param raw {id: any, name: any, arguments: any}
 ---@return table call {id, name, arguments, args?, problem?, repairs?, raw?}
 function M.parse(raw)
-  local call = { id = raw.id, name = text.cut(text.clean(raw.name or ""), 128) }
-  local given = raw.arguments or ""
+  local call = { id = raw.id, name = text.cut(text.clean(type(raw.name) == "string" and raw.name or ""), 128) }
+  local given = type(raw.arguments) == "string" and raw.arguments or ""
   if not given:find("%S") then given = "{}" end
   local args, detail, code = json.tolerant(given)
+  if args == json.null then args, detail = {}, nil end -- some say null for no arguments
   if args ~= nil and (type(args) ~= "table" or json.is_array(args)) then
     args, detail, code = nil, "the arguments are no JSON object", "bad_json"
   end
@@ -88,7 +90,8 @@ local function ask(agent, question)
   -- An answer given meanwhile may cover this one too.
   local again = agent.permissions:check(question.request)
   if again.verdict ~= "ask" then return again.verdict == "allow", again.reason end
-  local answer = agent.ui.ask(question)
+  local shown = agent.redactor:clean_all(question)
+  local answer = agent.ui.ask(shown)
   if not answer or answer.verdict ~= "allow" then return false, answer and answer.words end
   if answer.scope and answer.scope ~= "once" and answer.rule then
     agent.permissions:add { verdict = "allow", rule = answer.rule, scope = answer.scope }
@@ -106,8 +109,9 @@ local function refuse(agent, tool, args, call)
     allowed, words = ask(agent, { kind = "permission", tool = tool.name, request = request, reason = verdict.reason,
       propose = verdict.propose, commands = verdict.commands, call_id = call.id, agent = agent.id })
   end
-  agent:record { type = "permission", call_id = call.id, tool = tool.name, verdict = verdict.verdict,
-    allowed = allowed, reason = verdict.reason, rule = verdict.rule, source = verdict.source }
+  agent:record(agent.redactor:clean_all { type = "permission", call_id = call.id, tool = tool.name,
+    verdict = verdict.verdict, allowed = allowed, reason = verdict.reason, rule = verdict.rule,
+    source = verdict.source })
   agent:emit("permission", { id = call.id, tool = tool.name, verdict = verdict.verdict, allowed = allowed,
     reason = verdict.reason, rule = verdict.rule })
   if allowed then return nil end
@@ -122,19 +126,30 @@ end
 
 -- Running ------------------------------------------------------------------------------------
 
+-- An error may be any value, also one that can't be made a string.
+local function said(err)
+  local ok, words = pcall(tostring, err)
+  return ok and words or ("an error that is a %s"):format(type(err))
+end
+
+-- What is no error of a call but the end of the turn.
+local function pass_on(err)
+  if task.is_cancelled(err) or failure.is(err) then error(err, 0) end
+end
+
 local function run_tool(agent, tool, args, call)
   local trace
   local out = table.pack(xpcall(tool.run, function(err)
-    trace = debug.traceback(tostring(err), 2)
+    trace = debug.traceback(said(err), 2)
     return err
   end, args, call))
   if not out[1] then
-    if task.is_cancelled(out[2]) then error(out[2], 0) end
-    agent:record { type = "warning", text = text.clean(trace or tostring(out[2])) }
-    return false, ("the tool '%s' failed: %s"):format(tool.name, tostring(out[2]))
+    pass_on(out[2])
+    agent:record { type = "warning", text = agent.context.clean(agent, trace or said(out[2])) }
+    return false, ("the tool '%s' failed: %s"):format(tool.name, said(out[2]))
   end
   if type(out[2]) == "string" then return true, out[2], out[3] end
-  if out[2] == nil then return false, tostring(out[3] or "the tool failed without a message") end
+  if out[2] == nil then return false, said(out[3] or "the tool failed without a message") end
   return false, ("the tool '%s' returned a %s instead of text"):format(tool.name, type(out[2]))
 end
 
@@ -158,33 +173,35 @@ end
 ---Runs one parsed call.
 ---@param agent terret.agent
 ---@param parsed table of parse
+---@param cap integer? bytes of the result
 ---@return table message the one result: {role = "tool", call_id, name, content, ok}
-function M.run(agent, parsed)
+function M.run(agent, parsed, cap)
   local started = reactor.now()
+  parsed.started = true
   agent:emit("tool_call", { id = parsed.id, name = parsed.name, arguments = parsed.arguments })
   local out = table.pack(xpcall(execute, debug.traceback, agent, parsed))
-  if not out[1] then
-    if task.is_cancelled(out[2]) then error(out[2], 0) end
-    out = { true, false, "terret failed in this call: " .. tostring(out[2]) }
+  if not out[1] then -- debug.traceback leaves an error that is no string as it is
+    pass_on(out[2])
+    out = { true, false, "terret failed in this call: " .. said(out[2]) }
   end
   local ok, content, extra = out[2], out[3], out[4]
   local message = agent.context.admit(agent, { role = "tool", call_id = parsed.id, name = parsed.name,
-    content = content, ok = ok })
+    content = content, ok = ok }, cap)
   agent:emit("tool_result", { id = parsed.id, name = parsed.name, ok = ok, text = message.content,
     seconds = reactor.now() - started, extra = type(extra) == "table" and extra or nil })
   return message
 end
 
--- xpcall(execute, debug.traceback) turns the cancelled error into text only if it is a string: it is a
--- table, which debug.traceback returns as it is.
-
 ---The result of a call that an interrupt reached first.
+---@param agent terret.agent
 ---@param parsed table
 ---@param reason string
 ---@return table message
-function M.interrupted(parsed, reason)
-  return { role = "tool", call_id = parsed.id, name = parsed.name, ok = false,
-    content = reason .. ": this call has no result; it may have run" }
+function M.interrupted(agent, parsed, reason)
+  local content = reason .. (parsed.started and ": this call has no result; it may have run"
+    or ": this call was not run")
+  agent:emit("tool_result", { id = parsed.id, name = parsed.name, ok = false, text = content, seconds = 0 })
+  return { role = "tool", call_id = parsed.id, name = parsed.name, ok = false, content = content }
 end
 
 ---True for calls that change files by our own tools: they run alone and in order.

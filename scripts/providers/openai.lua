@@ -100,17 +100,23 @@ local ECHO = { "reasoning_content", "reasoning", "reasoning_details" }
 
 local function is_text(x) return type(x) == "string" and x ~= "" end
 
--- One delta of a tool call.  The index decides; without one, a new id starts a new call.
-local function add_call(acc, delta)
+-- The call that a delta goes on with, or nil: it begins one.  The index decides; without one a new
+-- id, or a name after arguments, begins a call.
+local function open_call(acc, delta, index, name)
+  local call
+  if index then call = acc.by_index[index] else call = acc.calls[#acc.calls] end
+  if not call then return nil end
+  if is_text(delta.id) and delta.id ~= call.id and (call.id or not index) then return nil end
+  if not index and not is_text(delta.id) and is_text(name) and acc.pieces[call] then return nil end
+  return call
+end
+
+-- One delta of a tool call, or (whole) one call of an answer that was not streamed.
+local function add_call(acc, delta, whole)
   if type(delta) ~= "table" then return end
   local fn = type(delta["function"]) == "table" and delta["function"] or {}
-  local index = math.type(delta.index) == "integer" and delta.index or nil
-  local call = index and acc.by_index[index]
-  if call and is_text(delta.id) and is_text(call.id) and delta.id ~= call.id then call = nil end
-  if not index then
-    call = acc.calls[#acc.calls]
-    if call and is_text(delta.id) and delta.id ~= call.id then call = nil end
-  end
+  local index = not whole and math.type(delta.index) == "integer" and delta.index or nil
+  local call = not whole and open_call(acc, delta, index, fn.name) or nil
   if not call then
     call = { name = "", arguments = "" }
     acc.calls[#acc.calls + 1] = call
@@ -126,7 +132,11 @@ local function add_call(acc, delta)
   end
 end
 
-local function number(x) return type(x) == "number" and math.tointeger(x) or nil end
+-- An endpoint that reports less than nothing would lift the limits.
+local function number(x)
+  local n = type(x) == "number" and math.tointeger(x) or nil
+  return n and n >= 0 and n or nil
+end
 
 -- Each field of the last non-null report wins.
 local function add_usage(acc, u)
@@ -137,7 +147,7 @@ local function add_usage(acc, u)
   usage.output = number(u.completion_tokens) or usage.output
   usage.cached = number(details.cached_tokens) or number(u.prompt_cache_hit_tokens)
     or number(u.cached_tokens) or usage.cached
-  usage.cost = type(u.cost) == "number" and u.cost or usage.cost
+  usage.cost = type(u.cost) == "number" and u.cost >= 0 and u.cost < math.huge and u.cost or usage.cost
   acc.usage = usage
 end
 
@@ -150,10 +160,12 @@ end
 ---@return table acc what parse collects into
 function M.start() return { calls = {}, by_index = {}, pieces = {}, echo = {} } end
 
-local function add_delta(acc, delta, parts)
+local function add_delta(acc, delta, parts, whole)
   if is_text(delta.content) then
     parts[#parts + 1] = { type = "text", text = delta.content }
-  elseif type(delta.content) == "table" and delta.content ~= json.null then
+  elseif is_text(delta.refusal) then
+    parts[#parts + 1] = { type = "text", text = delta.refusal }
+  elseif type(delta.content) == "table" then
     for _, piece in ipairs(delta.content) do
       if type(piece) == "table" and is_text(piece.text) then
         parts[#parts + 1] = { type = "text", text = piece.text }
@@ -167,15 +179,18 @@ local function add_delta(acc, delta, parts)
       break
     end
   end
-  if type(delta.tool_calls) == "table" and delta.tool_calls ~= json.null then
-    for _, call in ipairs(delta.tool_calls) do add_call(acc, call) end
+  if type(delta.tool_calls) == "table" then
+    for _, call in ipairs(delta.tool_calls) do
+      add_call(acc, call, whole)
+      parts[#parts + 1] = { type = "tool_call" } -- progress, for the deadline
+    end
   end
 end
 
 ---One event of the stream, or the whole body of an answer that was not streamed.
 ---@param event {event: string?, data: string}
 ---@param acc table of M.start()
----@return {type: string, text: string?}[] parts
+---@return {type: "text"|"reasoning"|"tool_call", text: string?}[] parts
 function M.parse(event, acc)
   local parts = {}
   if event.data == "[DONE]" then
@@ -183,11 +198,12 @@ function M.parse(event, acc)
     return parts
   end
   local body = json.decode(event.data)
+  if json.is_array(body) then body = body[1] end
   if type(body) ~= "table" then
     if event.event == "error" then acc.error = event.data end
     return parts
   end
-  if body.error and body.error ~= json.null then
+  if body.error and body.error ~= json.null and body.error ~= "" then
     acc.error = error_text(body.error)
     acc.error_code = type(body.error) == "table" and body.error.code or nil
     return parts
@@ -197,9 +213,12 @@ function M.parse(event, acc)
   local choice = type(body.choices) == "table" and body.choices[1]
   if type(choice) ~= "table" then return parts end
   add_usage(acc, choice.usage)
-  local delta = type(choice.delta) == "table" and choice.delta
-    or type(choice.message) == "table" and choice.message
-  if delta and delta ~= json.null then add_delta(acc, delta, parts) end
+  if type(choice.delta) == "table" then
+    add_delta(acc, choice.delta, parts, false)
+  elseif type(choice.message) == "table" then
+    add_delta(acc, choice.message, parts, true)
+    acc.done = true -- a whole answer, also where no reason of its end is given
+  end
   if is_text(choice.finish_reason) then acc.finish = choice.finish_reason end
   return parts
 end
