@@ -32,13 +32,13 @@ suite() {
     started=$(date +%s)
     "$@" >"$log" 2>&1 </dev/null
     rc=$?
-    ok=$(grep -c '^ok ' "$log")
-    bad=$(grep -c '^not ok ' "$log")
+    ok=$(grep -a -c '^ok ' "$log")
+    bad=$(grep -a -c '^not ok ' "$log")
     passed=$((passed + ok))
     failed=$((failed + bad))
     printf '%-28s %5d ok %4d failed  (%d s)\n' "$name" "$ok" "$bad" $(($(date +%s) - started))
     if [ "$bad" != 0 ]; then
-        grep -A12 '^not ok ' "$log" | head -n 120
+        grep -a -A12 '^not ok ' "$log" | head -n 120
     elif [ "$rc" != 0 ] || [ "$ok" = 0 ]; then
         printf '  %s ended with status %d and %d tests:\n' "$name" "$rc" "$ok"
         tail -n 25 "$log"

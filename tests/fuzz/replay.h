@@ -22,6 +22,11 @@ static int replay_file(const char *path) {
 
 int main(int argc, char **argv) {
     int failed = 0;
-    for (int i = 1; i < argc; i++) failed += replay_file(argv[i]);
-    return failed > 0;
+    printf("1..%d\n", argc - 1);
+    for (int i = 1; i < argc; i++) {
+        int bad = replay_file(argv[i]);
+        printf("%sok %d - %s\n", bad ? "not " : "", i, argv[i]);
+        failed |= bad;
+    }
+    return failed;
 }
