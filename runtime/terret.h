@@ -26,12 +26,12 @@
 #define TR_EXPORT __attribute__((visibility("default")))
 
 /* Repeats a system call that a signal interrupted.  Never for close(). */
-#define tr_retry(call)                                                                             \
-    (__extension__({                                                                               \
-        long tr_result_;                                                                           \
-        do tr_result_ = (long)(call);                                                              \
-        while (tr_result_ == -1 && errno == EINTR);                                                \
-        tr_result_;                                                                                \
+#define tr_retry(call)                              \
+    (__extension__({                                \
+        long tr_result_;                            \
+        do tr_result_ = (long)(call);               \
+        while (tr_result_ == -1 && errno == EINTR); \
+        tr_result_;                                 \
     }))
 
 /* ---- errors ----------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ const char *tr_opt_string(lua_State *L, int idx, const char *key, const char *de
 
 /* ---- descriptors and time --------------------------------------------------------------- */
 
-double tr_now(void); /* monotonic, seconds */
+double tr_now(void);    /* monotonic, seconds */
 int tr_pipe(int fd[2]); /* close-on-exec, read end non-blocking; 0 or -1 with errno */
 void tr_close(int *fd); /* closes once, leaves -1, keeps errno */
 /* write(2) until all is out; 0, or -1 with errno. */
@@ -94,8 +94,8 @@ struct tr_wait {
     /* Something happened: revents of fd, or 0 for the deadline or a finished transfer.
      * true: the owner may be ready.  Must not raise, must not touch Lua. */
     bool (*pump)(tr_wait *w, short revents, double now);
-    int result;           /* http: the CURLcode of a finished transfer, else -1 */
-    bool hot;             /* became ready outside pump (a libcurl callback); poll clears it */
+    int result; /* http: the CURLcode of a finished transfer, else -1 */
+    bool hot;   /* became ready outside pump (a libcurl callback); poll clears it */
 };
 
 /* A child that its owner will reap: the orphan reaper of reactor.c passes it by. */
@@ -106,11 +106,11 @@ struct tr_child {
 };
 
 typedef struct tr_reactor {
-    tr_wait ring;                   /* head of the ring; its fields are unused */
-    void *multi;                    /* CURLM, made on first use by tr_multi (http.c, reactor.c) */
+    tr_wait ring; /* head of the ring; its fields are unused */
+    void *multi;  /* CURLM, made on first use by tr_multi (http.c, reactor.c) */
     void (*multi_free)(void *multi);
-    bool reap_orphans;              /* set by main.c when the process is a child subreaper */
-    tr_child *children;             /* of exec.c, embedded in its userdata */
+    bool reap_orphans;  /* set by main.c when the process is a child subreaper */
+    tr_child *children; /* of exec.c, embedded in its userdata */
 } tr_reactor;
 
 static inline void tr_child_add(tr_reactor *r, tr_child *c) {

@@ -222,7 +222,7 @@ tr_reactor *tr_reactor_get(lua_State *L) {
     lua_createtable(L, 0, 1); /* reactor meta */
     lua_pushcfunction(L, reactor_gc);
     lua_setfield(L, -2, "__gc");
-    lua_setmetatable(L, -2); /* reactor */
+    lua_setmetatable(L, -2);  /* reactor */
     lua_createtable(L, 0, 0); /* reactor owners */
     lua_createtable(L, 0, 1);
     lua_pushliteral(L, "v");

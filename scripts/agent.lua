@@ -179,7 +179,7 @@ local function ask_endpoint(self, options)
     self.partial = nil
     local ok, reply, message, class, info = pcall(self.request, self, options)
     if not ok then
-      keep_partial(self, self.partial)
+      keep_partial(self, self.partial and table.concat(self.partial))
       error(reply, 0)
     end
     if reply or class ~= "overflow" then return reply, message, class, info end

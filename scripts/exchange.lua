@@ -90,9 +90,10 @@ local function make_sink(self)
     if delta ~= "" then self:emit(kind, { delta = delta }) end
   end
   local last
+  self.partial = {}
   local function sink(kind, delta)
     delta = text.clean(delta)
-    if kind == "text" then self.partial = (self.partial or "") .. delta end
+    if kind == "text" then self.partial[#self.partial + 1] = delta end
     if last and last ~= kind then show(last, rest()) end
     last = kind
     show(kind, feed(delta))
@@ -109,7 +110,7 @@ local function attempt_request(self, options, sink)
   self.session.log:sync() -- overlaps with the model's wait
   local ok, reply, message, class, trouble = pcall(send, self, options, max_output, sink)
   if not ok then
-    settle(self, held, info, { prompt = prompt, partial = self.partial })
+    settle(self, held, info, { prompt = prompt, partial = self.partial and table.concat(self.partial) })
     error(reply, 0)
   end
   local cut = trouble and trouble.shown and trouble.partial or nil

@@ -30,19 +30,31 @@ end
 local function make_reader(provider, acc, sink)
   local parser, whole, streamed = sse.new(), {}, nil
   local shown = { text = {}, reasoning = {}, any = false, parts = 0, events = 0, begin = "" }
+  -- Pieces of one kind that came in one read are shown as one.
   local function take(events)
+    local kind, pieces
+    local function flush()
+      if not kind then return end
+      local piece = table.concat(pieces)
+      local list = shown[kind]
+      list[#list + 1] = piece
+      if sink then sink(kind, piece) end
+    end
     for _, event in ipairs(events) do
       shown.events = shown.events + 1
       for _, part in ipairs(provider.parse(event, acc)) do
         shown.parts = shown.parts + 1
-        local list = shown[part.type]
-        if list then
-          list[#list + 1] = part.text
-          shown.any = shown.any or part.type == "text"
-          if sink then sink(part.type, part.text) end
+        if shown[part.type] then
+          if kind ~= part.type then
+            flush()
+            kind, pieces = part.type, {}
+          end
+          pieces[#pieces + 1] = part.text
+          shown.any = shown.any or kind == "text"
         end
       end
     end
+    flush()
   end
   local function feed(data)
     -- The body decides, not its label: JSON begins with a brace or a bracket.

@@ -9,7 +9,7 @@ complain() {
     bad=$((bad + 1))
 }
 
-luacheck -q scripts sandbox tests examples 2>/dev/null | tail -n 3 | grep -q '0 warnings / 0 errors' ||
+luacheck -q --no-color scripts sandbox tests examples 2>/dev/null | tail -n 1 | grep -q "0 warnings / 0 errors" ||
     { luacheck -q --no-color scripts sandbox tests examples | grep -v ' OK$' | head -n 40; complain "luacheck"; }
 
 if command -v clang-format >/dev/null 2>&1; then

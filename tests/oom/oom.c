@@ -28,7 +28,7 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t m);
 void *__wrap_realloc(void *p, size_t n);
 
-static bool armed;        /* allocations count only while the body runs */
+static bool armed; /* allocations count only while the body runs */
 static long count, fail_at;
 static size_t lua_bytes;
 
@@ -123,8 +123,10 @@ int main(int argc, char **argv) {
     printf("1..%d\n", argc - 1);
     for (int i = 1; i < argc; i++) {
         int bad = 0;
-        for (fail_at = 1; !run_once(argv[i], &bad); fail_at++) {}
-        printf("%sok %d - %s: %ld failing allocations\n", bad ? "not " : "", i, argv[i], fail_at - 1);
+        for (fail_at = 1; !run_once(argv[i], &bad); fail_at++) {
+        }
+        printf("%sok %d - %s: %ld failing allocations\n", bad ? "not " : "", i, argv[i],
+               fail_at - 1);
         failed |= bad;
         fflush(stdout);
     }
