@@ -309,3 +309,69 @@ describe("permissions: modes and built-in rules", function()
     assert.equal("allow", exec(p, "echo x > /p/y").verdict)
   end)
 end)
+
+describe("terret permit", function()
+  local permit = require "terret.cli.permit"
+
+  -- Runs it with the given standard input; returns the exit status and what it printed.
+  local function run(opts, args, input)
+    local name = os.tmpname()
+    local out, old_in, old_out = assert(io.open(name, "w+")), io.input(), io.output()
+    io.output(out)
+    if input then
+      local source_file = assert(io.open(name .. ".in", "w+"))
+      source_file:write(input)
+      source_file:seek("set")
+      io.input(source_file)
+    end
+    local ok, status = pcall(permit.run, opts, args, { config = function() return { project = "/p", cwd = "/p" } end })
+    io.output(old_out)
+    if input then
+      io.input():close()
+      io.input(old_in)
+      os.remove(name .. ".in")
+    end
+    out:close()
+    local text = slurp(name)
+    os.remove(name)
+    assert(ok, status)
+    return status, text
+  end
+
+  it("exits 0, 3, 1 and shows what was found without raw bytes", function()
+    assert.equal(0, (run({}, { "ls" })))
+    local status, text = run({}, { "ls | make 'a\27[2J'" })
+    assert.equal(3, status)
+    assert.truthy(text:find("make", 1, true))
+    assert.is_nil(text:find("\27", 1, true))
+    local name = os.tmpname()
+    local f = assert(io.open(name, "w"))
+    f:write("deny rm *\n")
+    f:close()
+    status, text = run({ rules = name, json = true }, { "ls; rm x" })
+    os.remove(name)
+    assert.equal(1, status)
+    local r = assert(json.decode(text))
+    assert.equal("deny", r.verdict)
+    assert.equal("rm *", r.rule)
+    assert.equal(name .. ":1", r.source)
+    assert.same({ "ls", "rm x" }, { r.commands[1], r.commands[2] })
+  end)
+
+  it("answers a batch line by line; what is no request is asked about", function()
+    local status, text = run({ batch = true }, {}, table.concat({
+      '{"id":"1","command":"ls","allow":["ls"],"ask":[],"deny":[]}',
+      '{"id":"2","command":"ls; rm x","allow":["*"],"ask":[],"deny":["rm *"]}',
+      '{"id":"3","command":"ls","allow":[],"ask":[],"deny":[]}', "nonsense", '{"id":"4"}',
+        '{"id":"5","command":"ls","allow":[1]}',
+      '{"id":"6","command":"ls\\u0000","allow":["*"]}' }, "\n"))
+    assert.equal(0, status)
+    local verdicts = {}
+    for line in text:gmatch("[^\n]+") do
+      local r = assert(json.decode(line))
+      verdicts[#verdicts + 1] = r.verdict
+      assert.is_true(json.is_array(r.commands))
+    end
+    assert.same({ "allow", "deny", "ask", "ask", "ask", "ask", "ask" }, verdicts)
+  end)
+end)
