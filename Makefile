@@ -146,6 +146,11 @@ test-asan: deps-test
 test-so: deps-test
 	@$(MAKE) --no-print-directory -j2 all so test-bins >/dev/null
 	@BUILD=$(BUILD) sh tests/all.sh so
+# test-permissions: 10,000 generated command lines, compared with what bash runs
+test-permissions: deps-test
+	@$(MAKE) --no-print-directory -j2 all >/dev/null
+	@$(BUILD)/terret --lua tests/permissions/property.lua 10000
+.PHONY: test-permissions
 # lint: warnings as errors, luacheck, formatting, symbols, line budget
 lint: deps-test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror -j2 all so >/dev/null

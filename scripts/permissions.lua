@@ -19,13 +19,13 @@ P.__index = P
 ---@field project string? absolute
 ---@field cwd string? where commands start; default the project
 ---@field home string?
----@field isolated boolean? commands run in namespaces of their own
+---@field isolated (fun(): boolean)? whether commands run in namespaces of their own; asked when a verdict
+--- depends on it, since finding out starts a sandbox; default: they don't
 ---@field builtin boolean? the built-in rules (default true); false: only `rules`
 ---@field policy (fun(tree: table, verdict: table): string?, string?)? the last word; an error denies
 
 local known = { mode = "string", rules = "table", project = "string", cwd = "string", home = "string",
-  isolated = "boolean",
-  builtin = "boolean", policy = "function" }
+  isolated = "function", builtin = "boolean", policy = "function" }
 local modes = { ask = true, auto = true, plan = true, yolo = true }
 
 ---@param options terret.permissions.options?
@@ -36,7 +36,7 @@ function M.new(options)
     if type(value) ~= known[name] then error("permissions: " .. name .. " must be a " .. known[name], 2) end
   end
   local p = { mode = options.mode or "ask", project = options.project, cwd = options.cwd or options.project,
-    home = options.home or os.getenv("HOME"), isolated = options.isolated or false, builtin = options.builtin ~= false,
+    home = options.home or os.getenv("HOME"), isolated = options.isolated or function() return false end, builtin = options.builtin ~= false,
     policy = options.policy }
   if not modes[p.mode] then error("permissions: unknown mode '" .. p.mode .. "'", 2) end
   p.rules = rules.new(options.rules or {}, p)
@@ -110,7 +110,7 @@ local function exec_in_mode(self, found)
     if mode == "plan" and (kinds.flag or kinds.opaque) then
       return "deny", "plan mode is read-only: " .. found.reason
     end
-    if mode == "auto" and self.isolated and not kinds.rule
+    if mode == "auto" and not kinds.rule and self.isolated()
       -- What could not be seen may be what a deny rule forbids.
       and not (kinds.opaque and self.rules:denies_exec()) then
       return "allow", "inside the sandbox"
@@ -170,7 +170,7 @@ function P:check_path(class, path)
   local hidden = path:sub(#self.project + 1):find("/.git", 1, true) or path:sub(#self.project + 1):find("/.terret",
     1, true)
   if hidden then return { verdict = "ask", reason = "changes how the project's tools run: " .. path } end
-  if self.mode == "auto" and self.isolated then return { verdict = "allow", reason = "in the project" } end
+  if self.mode == "auto" and self.isolated() then return { verdict = "allow", reason = "in the project" } end
   return { verdict = "ask", reason = "writes in the project", once_per_session = true,
     propose = "write(" .. self.project .. "/**)" }
 end

@@ -142,10 +142,15 @@ function M.open(cfg, ui, options)
     session:close()
     return nil, message, code
   end
-  local agent = agent_mod.new { cfg = cfg, ui = ui, session = session, provider = provider, loop = loop,
+  local agent
+  local function isolated()
+    local backend = agent:backend()
+    return backend ~= nil and backend.isolated == true
+  end
+  agent = agent_mod.new { cfg = cfg, ui = ui, session = session, provider = provider, loop = loop,
     tools = by_name, tools_json = session.header.tools, policy = policy, redactor = redactor,
     permissions = permissions.new { mode = cfg.mode or "ask", rules = cfg.rules or {}, project = cfg.project,
-      cwd = cfg.cwd or cfg.project, isolated = cfg.isolated, builtin = true, policy = cfg.policy },
+      cwd = cfg.cwd or cfg.project, isolated = isolated, builtin = true, policy = cfg.policy },
     budget = budget.new(cfg.limits), shared = { unasked = 0 } }
   agent.first, agent.skills = prompt.first(cfg)
   for _, words in ipairs(warnings) do agent:emit("warning", { text = words }) end

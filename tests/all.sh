@@ -46,6 +46,21 @@ suite() {
     fi
 }
 
+# script NAME COMMAND... : a program that says by its status whether all is well, as one test.
+script() {
+    name=$1
+    shift
+    log=$out/$name.log
+    if "$@" >"$log" 2>&1 </dev/null; then
+        passed=$((passed + 1))
+        printf '%-28s %s\n' "$name" "$(tail -n 1 "$log" | cut -c 1-100)"
+    else
+        failed=$((failed + 1))
+        printf '%s failed:\n' "$name"
+        tail -n 25 "$log"
+    fi
+}
+
 unit() { # DIR of the test programs
     for t in "$1"/test_*; do
         [ -x "$t" ] && suite "$2$(basename "$t")" "$t"
@@ -70,6 +85,8 @@ for what in "$@"; do
         export TERRET=$BUILD/terret TERRET_MOCKD=$BUILD/tests/mockd
         unit "$BUILD/tests" ""
         specs "" "$BUILD/terret" --lua
+        script permissions-property "$BUILD/terret" --lua tests/permissions/property.lua 500 1
+        script fuzz-shell "$BUILD/terret" --lua tests/fuzz/fuzz_shell.lua 2 1
         ;;
     so)
         export TERRET=$BUILD/terret TERRET_MOCKD=$BUILD/tests/mockd

@@ -46,7 +46,7 @@ local function configuration(dir, backend, script)
   cfg.project, cfg.cwd = dir, dir
   cfg.cache_dir = ("%s/projects/%s/cache"):format(cfg.state_dir, hash.sha256(dir):sub(1, 16))
   cfg.provider, cfg.model, cfg.script = "scripted", "scripted", script
-  cfg.sandbox, cfg.isolated = backend.name, backend.isolated
+  cfg.sandbox = backend.name
   -- Where the sandbox has no namespaces `auto` means `ask`, and nobody is asked here.
   cfg.mode, cfg.rules = "auto", { { verdict = "allow", rule = project.test, source = "terret demo" },
     { verdict = "allow", rule = "write(" .. dir .. "/**)", source = "terret demo" } }

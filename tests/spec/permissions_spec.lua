@@ -188,7 +188,7 @@ end)
 
 describe("permissions: modes and built-in rules", function()
   local function new(mode, more)
-    local o = { mode = mode, project = "/p", isolated = true }
+    local o = { mode = mode, project = "/p", isolated = function() return true end }
     for k, v in pairs(more or {}) do o[k] = v end
     return permissions.new(o)
   end
@@ -230,7 +230,7 @@ describe("permissions: modes and built-in rules", function()
     assert.equal("allow", exec(new("auto"), "$X y").verdict)
     assert.equal("allow", p:check({ class = "write", path = "/p/a" }).verdict)
     assert.equal("ask", p:check({ class = "write", path = "/q/a" }).verdict)
-    local bare = new("auto", { isolated = false })
+    local bare = new("auto", { isolated = function() return false end })
     assert.equal("ask", exec(bare, "make").verdict)
     assert.equal("ask", bare:check({ class = "write", path = "/p/a" }).verdict)
   end)

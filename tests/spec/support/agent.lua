@@ -18,7 +18,7 @@ function M.open(options)
   local self = setmetatable({ dir = dir, project = dir .. "/project", events = {} }, Run)
   local cfg = { project = self.project, cwd = self.project, home = dir .. "/home", state_dir = dir .. "/state",
     config_dir = dir .. "/config", cache_dir = dir .. "/cache", provider = options.provider or "scripted",
-    model = "scripted", script = options.script, mode = options.mode or "yolo", sandbox = "auto", isolated = true,
+    model = "scripted", script = options.script, mode = options.mode or "yolo", sandbox = "auto",
     rules = {}, rw = {}, limits = options.limits or { steps = 50, seconds = 30 }, timeouts = { tool = 10 },
     loop = options.loop }
   assert(fs.mkdir(cfg.home))
