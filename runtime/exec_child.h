@@ -104,6 +104,12 @@ static void child_signals(void) {
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = SIG_DFL;
     for (int i = 1; i < NSIG; i++) sigaction(i, &sa, NULL);
+#if EXEC_LINUX
+    /* Two signals that the C library keeps for itself and hides from sigaction: a parent may have
+     * passed them on ignored (GNU make does).  All zeros is SIG_DFL in the kernel's own struct. */
+    static const char zeros[64];
+    for (int i = 32; i <= 33; i++) syscall(SYS_rt_sigaction, i, zeros, NULL, 8);
+#endif
 }
 
 /* After this only what is below `first`, or is moved there later, survives execve. */
