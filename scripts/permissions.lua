@@ -36,8 +36,8 @@ function M.new(options)
     if type(value) ~= known[name] then error("permissions: " .. name .. " must be a " .. known[name], 2) end
   end
   local p = { mode = options.mode or "ask", project = options.project, cwd = options.cwd or options.project,
-    home = options.home or os.getenv("HOME"), isolated = options.isolated or function() return false end, builtin = options.builtin ~= false,
-    policy = options.policy }
+    home = options.home or os.getenv("HOME"), isolated = options.isolated or function() return false end,
+    builtin = options.builtin ~= false, policy = options.policy }
   if not modes[p.mode] then error("permissions: unknown mode '" .. p.mode .. "'", 2) end
   p.rules = rules.new(options.rules or {}, p)
   return setmetatable(p, P)

@@ -28,6 +28,9 @@ for o in "$BUILD"/obj/*.o; do
 done | grep -vE "^(reactor: signal_|tty: guard|embedded: )" >"$BUILD/symbols"
 [ -s "$BUILD/symbols" ] && { cat "$BUILD/symbols"; complain "mutable variables at file scope"; }
 
+# The rockspec lists what the directories hold.
+sh runtime/rockspec.sh | cmp -s - terret-scm-1.rockspec || complain "terret-scm-1.rockspec is old: sh runtime/rockspec.sh > terret-scm-1.rockspec"
+
 # Exported names of the modules.
 for so in "$BUILD"/lib/terret/*.so; do
     names=$(nm -D --defined-only "$so" | awk '{print $3}' | grep -v '^_' | grep -vx "luaopen_terret_$(basename "$so" .so)")
