@@ -84,13 +84,11 @@ $(BUILD)/lib/terret/%.so: $(BUILD)/obj/%.o $(BUILD)/obj/util.o
 so: $(SO)
 
 # ---- installing ---------------------------------------------------------------------------
-# install: PREFIX=/usr/local; the scripts go to PREFIX/share/terret, where they can be read and edited
+# install: PREFIX=/usr/local; the executable holds all scripts (terret eject copies one to be edited)
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/terret
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/terret
 	install -m 755 $(BUILD)/terret $(DESTDIR)$(PREFIX)/bin/terret
-	for f in $(SCRIPTS); do \
-	    install -d $(DESTDIR)$(PREFIX)/share/terret/$$(dirname $$f) && \
-	    install -m 644 $$f $(DESTDIR)$(PREFIX)/share/terret/$$f || exit 1; done
+	install -m 644 README.md CHANGELOG.md LICENSE runtime/types.lua $(DESTDIR)$(PREFIX)/share/doc/terret
 
 # deps: installs what the build needs (apt as root), or says what to install
 deps:

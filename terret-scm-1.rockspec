@@ -96,6 +96,7 @@ build = {
     ["terret.frontmatter"] = "scripts/frontmatter.lua",
     ["terret.inject"] = "scripts/inject.lua",
     ["terret.keys"] = "scripts/keys.lua",
+    ["terret.lazy"] = "scripts/lazy.lua",
     ["terret.listing"] = "scripts/listing.lua",
     ["terret.loops.react"] = "scripts/loops/react.lua",
     ["terret.match"] = "scripts/match.lua",

@@ -123,7 +123,9 @@ static bool is_kind(const char *rel) {
     return false;
 }
 
-/* package.searchers entry: "terret.tools.bash" -> tools/bash.lua below one of the roots. */
+/* package.searchers entry: "terret.tools.bash" -> tools/bash.lua below one of the roots.
+ * Upvalues: $TERRET_PATH, the configuration directory, PREFIX/share/terret; nil where there is no
+ * such directory. */
 static int search_script(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     if (strcmp(name, "terret") == 0) name = "terret.init";
@@ -135,16 +137,13 @@ static int search_script(lua_State *L) {
     bool in_sandbox = strncmp(rel, "sandbox", 7) == 0 && (rel[7] == '/' || rel[7] == '\0');
     const char *built = in_sandbox ? "" : "scripts/";
     int n;
-    const char *path = getenv("TERRET_PATH");
-    if (path && path[0] == '/' && (n = try_dir(L, path, rel)) > 0) return n;
-    push_config_dir(L);
-    if (lua_isstring(L, -1)) {
-        const char *config = lua_tostring(L, -1);
-        if (!is_kind(rel)) config = lua_pushfstring(L, "%s/scripts", config);
-        if ((n = try_dir(L, config, rel)) > 0) return n;
-    }
-    const char *share = lua_pushfstring(L, "%s/share/terret/%s", TERRET_PREFIX, built);
-    if ((n = try_dir(L, share, rel)) > 0) return n;
+    const char *path = lua_tostring(L, lua_upvalueindex(1));
+    if (path && (n = try_dir(L, path, rel)) > 0) return n;
+    const char *config = lua_tostring(L, lua_upvalueindex(2));
+    if (config && !is_kind(rel)) config = lua_pushfstring(L, "%s/scripts", config);
+    if (config && (n = try_dir(L, config, rel)) > 0) return n;
+    const char *share = lua_tostring(L, lua_upvalueindex(3));
+    if (share && (n = try_dir(L, lua_pushfstring(L, "%s/%s", share, built), rel)) > 0) return n;
     if ((n = try_embedded(L, lua_pushfstring(L, "%s%s.lua", built, rel))) > 0) return n;
     if ((n = try_embedded(L, lua_pushfstring(L, "%s%s/init.lua", built, rel))) > 0) return n;
     lua_pushfstring(L, "no script '%s' in any directory of terret", rel);
@@ -173,6 +172,15 @@ static void drop_relative(lua_State *L, int package, const char *field) {
     lua_pop(L, 1);
 }
 
+/* Replaces the path on top by nil when no module can be below it: most users have none of these
+ * directories, and each module would be looked for in all of them. */
+static void nil_unless_directory(lua_State *L) {
+    const char *path = lua_tostring(L, -1);
+    if (path && path[0] == '/' && access(path, F_OK) == 0) return;
+    lua_pop(L, 1);
+    lua_pushnil(L);
+}
+
 static void set_up_packages(lua_State *L) {
     lua_getglobal(L, "package");
     int package = lua_gettop(L);
@@ -191,7 +199,13 @@ static void set_up_packages(lua_State *L) {
         lua_rawgeti(L, -1, i);
         lua_rawseti(L, -2, i + 1);
     }
-    lua_pushcfunction(L, search_script);
+    lua_pushstring(L, getenv("TERRET_PATH"));
+    nil_unless_directory(L);
+    push_config_dir(L);
+    nil_unless_directory(L);
+    lua_pushliteral(L, TERRET_PREFIX "/share/terret");
+    nil_unless_directory(L);
+    lua_pushcclosure(L, search_script, 3);
     lua_rawseti(L, -2, 2);
     lua_settop(L, package - 1);
 }

@@ -6,18 +6,20 @@
 -- isn't done.
 
 local budget_mod = require "terret.budget"
-local call_mod = require "terret.call"
+local lazy = require "terret.lazy"
+
+local call_mod = lazy "terret.call"
 local context = require "terret.context"
 local exchange = require "terret.exchange"
 local failure = require "terret.failure"
 local inject = require "terret.inject"
 local models = require "terret.models"
 local retry = require "terret.retry"
-local sandbox = require "terret.sandbox"
+local sandbox = lazy "terret.sandbox"
 local task = require "terret.task"
 local text = require "terret.text"
 local tokens = require "terret.tokens"
-local toolcall = require "terret.toolcall"
+local toolcall = lazy "terret.toolcall"
 
 local M = {}
 

@@ -198,8 +198,20 @@ local function make_ui(opts, cfg, headless)
   return ui.new { out = io.stdout, err = io.stderr, cfg = cfg, color = color, only_result = opts.output == "json" }
 end
 
--- Guards that were replaced and don't load: nothing runs.
+-- Whether any script may come from a disk.
+local function scripts_on_disk()
+  local fs, embedded = require "terret.fs", require "terret.embedded"
+  local config = embedded.config_dir
+  for _, dir in ipairs { embedded.path or false, config and config .. "/scripts" or false,
+    config and config .. "/sandbox" or false, embedded.share_dir } do
+    if dir and fs.stat(dir) then return true end
+  end
+  return false
+end
+
+-- Guards that were replaced and don't load: nothing runs.  Those in the executable can wait.
 local function load_guards()
+  if not scripts_on_disk() then return true end
   for _, name in ipairs { "permissions", "shell", "toolcall", "sandbox" } do
     local ok, err = pcall(require, "terret." .. name)
     if not ok then return nil, ("the guard terret.%s can't be loaded, so nothing runs: %s"):format(name, err) end
@@ -244,10 +256,19 @@ local function run_headless(agent, ui, opts)
   end)
 end
 
--- Start-up makes little garbage: collecting it would cost more than it frees.
-local function open_agent(opts, headless)
+-- Start-up makes little garbage: collecting it before the first request is out would cost more than
+-- it frees.
+local function collect_later()
+  local task = require "terret.task"
   collectgarbage("stop")
-  local _restart <close> = setmetatable({}, { __close = function() collectgarbage("restart") end })
+  task.spawn(function()
+    task.sleep(0.05)
+    collectgarbage("restart")
+  end)
+end
+
+local function open_agent(opts, headless)
+  collect_later()
   local fs, config = require "terret.fs", require "terret.config"
   if opts.dir then
     local ok, message = fs.chdir(opts.dir)

@@ -6,7 +6,7 @@
 -- ~/.agents/skills, ~/.claude/skills, the bundled ones.  What can't be used is listed all the
 -- same, with `problems`; its folder lends the name.  Only heads of files are read.
 local fs = require "terret.fs"
-local frontmatter = require "terret.frontmatter"
+local frontmatter = require("terret.lazy") "terret.frontmatter"
 local text = require "terret.text"
 
 local M = {}

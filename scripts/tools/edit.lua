@@ -3,9 +3,10 @@
 -- Where the text is found, and what is forgiven, is decided in terret.match.  What this file
 -- adds: nothing outside the match changes, an edit that was not made says what the file has
 -- instead, and an edit that was made shows the place.
-local diff = require "terret.diff"
-local match = require "terret.match"
-local near = require "terret.near"
+local lazy = require "terret.lazy"
+local diff = lazy "terret.diff"
+local match = lazy "terret.match"
+local near = lazy "terret.near"
 local text = require "terret.text"
 
 local READ_MAX = 67108864

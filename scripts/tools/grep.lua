@@ -4,7 +4,8 @@
 -- "path:line: text", sorted by path.  The pattern and the paths are arguments of the program: no
 -- shell and no Lua matcher ever reads them.
 local fs = require "terret.fs"
-local near = require "terret.near"
+local lazy = require "terret.lazy"
+local near = lazy "terret.near"
 local text = require "terret.text"
 
 local LIMIT = 100

@@ -2,8 +2,9 @@
 --
 -- What is shown can be pasted into `edit`: tabs stay tabs, and a line is cut only where it is
 -- over 2,000 bytes, and says so.  Line ends and a BOM are not shown but named.
-local match = require "terret.match"
-local near = require "terret.near"
+local lazy = require "terret.lazy"
+local match = lazy "terret.match"
+local near = lazy "terret.near"
 local text = require "terret.text"
 
 local READ_MAX = 67108864

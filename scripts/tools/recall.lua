@@ -1,5 +1,6 @@
 -- scripts/tools/recall.lua - the tool `recall`: parts of an output that was too long to show.
-local match = require "terret.match"
+local lazy = require "terret.lazy"
+local match = lazy "terret.match"
 local text = require "terret.text"
 
 local LINE_BYTES = 2000

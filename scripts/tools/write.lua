@@ -1,6 +1,7 @@
 -- scripts/tools/write.lua - the tool `write`: a whole file, made or replaced.
-local diff = require "terret.diff"
-local near = require "terret.near"
+local lazy = require "terret.lazy"
+local diff = lazy "terret.diff"
+local near = lazy "terret.near"
 local text = require "terret.text"
 
 local READ_MAX = 67108864
