@@ -1,60 +1,20 @@
--- scripts/toolcall.lua - one tool call of a model: parse, find, validate, permit, run.
+-- scripts/toolcall.lua - one tool call of a model: find, validate, permit, run.  (Parsing: calls.lua.)
 --
 -- The model's output is hostile input.  Whatever happens, run() returns exactly one result; only
 -- the cancelling of the task passes through.  The permission check lies here and not in the tools,
 -- so that no tool and no offered list can go around it.
 
 local call_mod = require "terret.call"
+local calls = require "terret.calls"
 local failure = require "terret.failure"
-local json = require "terret.json"
 local reactor = require "terret.reactor"
 local task = require "terret.task"
-local text = require "terret.text"
 
 local M = {}
 
--- Parsing ------------------------------------------------------------------------------------
+M.parse = calls.parse
 
----Makes a received call fit for the history: arguments become a JSON object, the name and the id
----sane.  What was wrong is kept in call.problem and becomes the call's result.
----@param raw {id: any, name: any, arguments: any}
----@return table call {id, name, arguments, args?, problem?, repairs?, raw?}
-function M.parse(raw)
-  local call = { id = raw.id, name = text.cut(text.clean(type(raw.name) == "string" and raw.name or ""), 128) }
-  local given = type(raw.arguments) == "string" and raw.arguments or ""
-  if not given:find("%S") then given = "{}" end
-  local args, detail, code = json.tolerant(given)
-  if args == json.null then args, detail = {}, nil end -- some say null for no arguments
-  if args ~= nil and (type(args) ~= "table" or json.is_array(args)) then
-    args, detail, code = nil, "the arguments are no JSON object", "bad_json"
-  end
-  if args == nil then
-    call.arguments, call.raw = "{}", text.cut(text.clean(given), 4000)
-    call.problem = code == "truncated"
-      and "the arguments were cut off before their end, so nothing was run: " .. detail
-      or "the arguments are not valid JSON, so nothing was run: " .. detail
-    return call
-  end
-  call.args, call.arguments = args, json.encode(args)
-  if type(detail) == "table" and #detail > 0 then call.repairs = table.concat(detail, ", ") end
-  return call
-end
-
-local function plain(name) return (name:lower():gsub("[^%w]", "")) end
-
--- The tool of a name; a wrong case or separator is forgiven where one tool fits.
-local function find_tool(agent, name)
-  if agent.tools[name] then return agent.tools[name] end
-  local found
-  for _, tool in pairs(agent.tools) do
-    local want, have = plain(tool.name), plain(name)
-    if have == want or have == "functions" .. want then
-      if found then return nil end
-      found = tool
-    end
-  end
-  return found
-end
+local function find_tool(agent, name) return calls.resolve(agent.tools, name) end
 
 local function tool_names(agent)
   local names = {}

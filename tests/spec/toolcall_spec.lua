@@ -44,7 +44,7 @@ describe("toolcall", function()
     end)
 
     it("refuses what is no object", function()
-      for _, given in ipairs { "[]", "[1]", "3", '"text"', "true", "{,}", "{} {}", '{"a":1,"a":2}', "\0" } do
+      for _, given in ipairs { "[]", "[1]", "3", '"text"', "true", "{,}", '{} {"a":1}', '{"a":1,"a":2}', "\0" } do
         assert.is_string(toolcall.parse({ name = "x", arguments = given }).problem, given)
       end
     end)
