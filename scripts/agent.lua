@@ -9,6 +9,7 @@ local budget_mod = require "terret.budget"
 local lazy = require "terret.lazy"
 
 local call_mod = lazy "terret.call"
+local calls_mod = lazy "terret.calls"
 local context = require "terret.context"
 local exchange = require "terret.exchange"
 local failure = require "terret.failure"
@@ -25,6 +26,7 @@ local M = {}
 
 local MAX_DEPTH = 3
 local MAX_CONTINUED = 2 -- how often an answer that was cut off is asked to go on
+local LONGEST_ID = 40 -- of a call; some endpoints refuse longer ones
 local MAX_SHORTENED = 8 -- requests of one ask that the endpoint may call too long
 
 ---@class terret.agent
@@ -131,7 +133,7 @@ Agent.request = exchange.request
 local function give_ids(self, calls)
   for i, call in ipairs(calls) do
     local id = call.id
-    if type(id) ~= "string" or not id:find("^[%w_%-%.:]+$") or #id > 64 then id = nil end
+    if type(id) ~= "string" or not id:find("^[%w_%-%.:]+$") or #id > LONGEST_ID then id = nil end
     local n = i
     while not id or self.ids[id] do
       id = ("call_%d_%d"):format(self.session.next_id, n)
@@ -142,23 +144,35 @@ local function give_ids(self, calls)
   end
 end
 
+-- Raw JSON by field, without secrets; nil where there is none.
+local function clean_all(self, raws)
+  local out
+  for key, raw in pairs(raws or {}) do
+    out = out or {}
+    out[key] = self.redactor:clean(raw)
+  end
+  return out
+end
+
 -- Stores a reply; returns what the loop gets.
 local function store_reply(self, reply)
-  local calls, logged, echo = {}, {}, nil
-  for i, raw in ipairs(reply.tool_calls) do calls[i] = toolcall.parse(raw) end
+  local calls, logged, signed = {}, {}, false
+  for i, raw in ipairs(calls_mod.unpack(reply.tool_calls, self.tools)) do
+    calls[i] = calls_mod.parse(raw, self.tools)
+  end
   give_ids(self, calls)
   for i, call in ipairs(calls) do
-    logged[i] = { id = call.id, name = call.name, arguments = self.redactor:clean(call.arguments),
+    signed = signed or call.extra ~= nil
+    logged[i] = { id = call.id, name = calls_mod.history_name(call.name), extra = clean_all(self, call.extra),
+      arguments = self.redactor:clean(call.arguments),
       raw = call.raw and self.redactor:clean(call.raw), repairs = call.repairs }
   end
-  for key, raw in pairs(reply.echo or {}) do
-    echo = echo or {}
-    echo[key] = self.redactor:clean(raw)
-  end
+  local echo = clean_all(self, reply.echo)
   local words = context.clean(self, reply.text)
   self.partial = nil
   self:must_record { type = "message", role = "assistant", content = words, echo = echo,
-    tool_calls = #logged > 0 and logged or nil, finish = reply.finish }
+    origin = (echo or signed) and reply.origin or nil, tool_calls = #logged > 0 and logged or nil,
+    finish = reply.finish }
   if reply.finish == "length" then
     self:emit("warning", { text = "the answer was cut at the model's output limit" })
   end
@@ -184,11 +198,41 @@ local function ask_endpoint(self, options)
       keep_partial(self, self.partial and table.concat(self.partial))
       error(reply, 0)
     end
-    if reply or class ~= "overflow" then return reply, message, class, info end
+    if reply or class ~= "overflow" or info and info.shown then return reply, message, class, info end
     self:emit("warning", { text = "the endpoint says the context is too long: " .. message })
-    if not context.overflow(self) then return nil, message, class, info end
+    local told = info and info.fault and retry.window(info.fault.text)
+    if not context.overflow(self, told) then return nil, message, class, info end
   end
   return nil, "the context is too long, also after it was shortened", "overflow"
+end
+
+local NOTES = {
+  length = "(Your answer was cut at the output limit. Go on right where it ends.)",
+  overflow = "(Your answer was cut at the end of the context window. Go on right where it ends.)",
+  leak = "(Your last message holds a tool call as text, so nothing was run. Make the call itself.)",
+}
+local BROKEN = "(The connection broke in the middle of your answer. Go on where it ends.)"
+
+-- After an answer that was cut off: what came stays, and the model is asked to go on.  Raises
+-- where that is no use.
+local function go_on(self, continued, message, class, info)
+  keep_partial(self, info and info.partial)
+  local wait = info and info.shown and continued <= MAX_CONTINUED
+    and (NOTES[class] and 0 or retry.wait(class, continued))
+  if not wait then failure.raise("endpoint", message, class) end
+  if class == "overflow" then context.overflow(self) end
+  self:emit("retry", { text = "the answer was cut off (" .. message .. "); asking to go on", class = class,
+    attempt = continued, seconds = wait })
+  task.sleep(wait)
+  self:say("user", NOTES[class] or BROKEN, "note")
+end
+
+-- Markup of a call is no answer: it stays in the history, and the model is asked to make the call.
+local function refuse_markup(self, reply)
+  self.partial = nil
+  self:must_record { type = "message", role = "assistant", content = context.clean(self, reply.text), finish = "cut" }
+  self:emit("warning", { text = "the answer holds a tool call as text; asking for the call itself" })
+  self:say("user", NOTES.leak, "note")
 end
 
 ---One model request; streams; the reply is stored.
@@ -203,21 +247,18 @@ function Agent:ask(options)
     context.before_request(self, pending_text(self))
     flush(self)
     local reply, message, class, info = ask_endpoint(self, { model = options.model, sampling = options.sampling,
-      tail = options.tail and self.provider.encode { role = "user", content = options.tail },
-      tool_choice = options.tools == false and "none" or nil })
-    if reply then
+      tail = options.tail and self.session:tail(options.tail), tool_choice = options.tools == false and "none" or nil })
+    if reply and not (reply.broken and continued <= MAX_CONTINUED) then
       reply = store_reply(self, reply)
       reply.text = self.said .. reply.text
       self.last_text = reply.text
       return reply
     end
-    keep_partial(self, info and info.partial)
-    local wait = info and info.shown and continued <= MAX_CONTINUED and retry.wait(class, continued)
-    if not wait then failure.raise("endpoint", message, class) end
-    self:emit("retry", { text = "the answer was cut off (" .. message .. "); asking to go on", class = class,
-      attempt = continued, seconds = wait })
-    task.sleep(wait)
-    self:say("user", "(The connection broke in the middle of your answer. Go on where it ends.)", "note")
+    if reply then
+      refuse_markup(self, reply)
+    else
+      go_on(self, continued, message, class, info)
+    end
   end
 end
 

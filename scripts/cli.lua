@@ -14,8 +14,8 @@ local HEADLESS_STEPS = 200
 M.options = {
   { name = "prompt", short = "p", arg = "PROMPT", help = "run it and end; piped input is appended" },
   { name = "model", short = "m", arg = "M", help = "model name, as the endpoint knows it" },
-  { name = "provider", arg = "P", help = "openai (default), scripted, or a file of your own" },
-  { name = "base-url", arg = "URL", help = "an OpenAI-compatible endpoint" },
+  { name = "provider", arg = "P", help = "openai (default), responses, anthropic, scripted, or a file of yours" },
+  { name = "base-url", arg = "URL", help = "an OpenAI-compatible endpoint (or what --provider speaks)" },
   { name = "api-key-env", arg = "VAR", help = "variable that holds the key" },
   { name = "loop", arg = "NAME|FILE", help = "agent loop (terret loops lists them)" },
   { name = "dir", short = "C", arg = "DIR", help = "work there" },
@@ -90,9 +90,10 @@ end
 -- The models of an endpoint, for the message that one must be named.
 local function model_list(cfg)
   local task, http, json = require "terret.task", require "terret.http", require "terret.json"
-  local openai = require "terret.providers.openai"
-  local req <close>, message = http.request { url = openai.models_url(cfg.base_url), timeout = 5,
-    headers = openai.headers(cfg.api_key) }
+  local own = cfg.provider and require("terret.registry").load("providers", cfg.provider)
+  local provider = own and own.models_url and own.headers and own or require "terret.providers.openai"
+  local req <close>, message = http.request { url = provider.models_url(cfg.base_url), timeout = 5,
+    headers = provider.headers(cfg.api_key, cfg.base_url and require("terret.profiles").of(cfg)) }
   if not req then return nil, message end
   local parts = {}
   while true do
@@ -264,7 +265,6 @@ local function collect_later()
   task.spawn(function()
     task.sleep(0.05)
     collectgarbage("restart")
-    collectgarbage("incremental", 120, 200) -- 15 MB after 500 turns, 17 with Lua's own pause of 200
   end)
 end
 

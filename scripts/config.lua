@@ -6,6 +6,7 @@
 -- Mistakes of the user come back as nil, message, "usage".
 
 local fs = require "terret.fs"
+local profiles = require "terret.profiles"
 
 local M = {}
 
@@ -14,17 +15,14 @@ local KEYS = {
   model = { "string", "TERRET_MODEL" }, provider = { "string" }, base_url = { "string", "OPENAI_BASE_URL" },
   api_key_env = { "string" }, loop = { "string" }, mode = { "string" }, sandbox = { "string" },
   rw = { "table" }, net = { "table" }, limits = { "table" }, models = { "table" }, sampling = { "table" },
-  stream = { "boolean" }, ui = { "string" }, profile = { "string", "TERRET_PROFILE" },
+  stream = { "boolean" }, ui = { "string" }, profiles = { "table" }, profile = { "string", "TERRET_PROFILE" },
   context_window = { "number", "TERRET_CONTEXT_WINDOW" }, max_output = { "number", "TERRET_MAX_OUTPUT" },
   tool_timeout = { "number", "TERRET_TOOL_TIMEOUT" }, first_byte_timeout = { "number", "TERRET_FIRST_BYTE_TIMEOUT" },
   idle_timeout = { "number", "TERRET_IDLE_TIMEOUT" }, progress_timeout = { "number", "TERRET_PROGRESS_TIMEOUT" },
 }
 
-local VENDORS = {
-  { host = "api.openai.com", key = "OPENAI_API_KEY", url = "https://api.openai.com/v1" },
-  { host = "openrouter.ai", key = "OPENROUTER_API_KEY", url = "https://openrouter.ai/api/v1" },
-  { host = "api.anthropic.com", key = "ANTHROPIC_API_KEY", url = "https://api.anthropic.com/v1" },
-}
+-- Vendors whose endpoint is taken when only their key is set, in this order.
+local DEFAULTS = { "openai", "openrouter", "anthropic" }
 
 local FLAG, ENV, FILE, SEED = 4, 3, 2, 1 -- levels
 
@@ -96,22 +94,22 @@ local function find_key(opts, file, seed, url, url_level)
     local value = os.getenv(file.api_key_env)
     if value and value ~= "" then return value end
   end
-  for _, vendor in ipairs(VENDORS) do
-    local value = os.getenv(vendor.key)
-    local its_host = host_of(url) == vendor.host
-    -- OPENAI_BASE_URL beside OPENAI_API_KEY is one setting of one level.
-    local paired = vendor.key == "OPENAI_API_KEY" and url_level == ENV
-    if value and value ~= "" and (its_host or paired) then return value end
-  end
+  local vendor = profiles.get(profiles.of_url(url) or "")
+  local value = vendor and vendor.key_env and os.getenv(vendor.key_env)
+  if value and value ~= "" and url:find("^https:") then return value end
+  -- OPENAI_BASE_URL beside OPENAI_API_KEY is one setting of one level.
+  value = url_level == ENV and os.getenv("OPENAI_API_KEY")
+  if value and value ~= "" then return value end
   if seed.API_KEY and seed.API_KEY ~= "" and seed.BASE_URL == url then return seed.API_KEY end
   return false
 end
 
 -- The endpoint of the first vendor whose key is set.
 local function default_url()
-  for _, vendor in ipairs(VENDORS) do
-    local value = os.getenv(vendor.key)
-    if value and value ~= "" then return vendor.url, ENV end
+  for _, name in ipairs(DEFAULTS) do
+    local row = profiles.rows[name]
+    local value = os.getenv(row.key_env)
+    if value and value ~= "" then return row.url, ENV end
   end
 end
 
@@ -181,7 +179,10 @@ function M.load(opts, cwd)
     net = file.net, stream = file.stream ~= false and not opts["no-stream"] }
   local url, level = pick("base_url", opts["base-url"], file, seed.BASE_URL)
   if not url then url, level = default_url() end
-  cfg.provider = opts.provider or file.provider or "openai"
+  cfg.profiles = file.profiles
+  cfg.profile = pick("profile", nil, file)
+  cfg.provider = opts.provider or file.provider
+    or profiles.of({ profile = cfg.profile, base_url = url, profiles = file.profiles }).provider or "openai"
   if url then
     local ok, err = check_url(url)
     if not ok then return usage("%s", err) end

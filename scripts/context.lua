@@ -221,7 +221,7 @@ function M.compact(agent, instructions)
   if first <= 3 then return false end
   agent:emit("compaction", { kind = "start", tokens = M.size(agent) })
   local question = ASK .. (instructions and instructions ~= "" and "\nBesides: " .. instructions or "")
-  local reply, message = agent:request { tail = agent.provider.encode { role = "user", content = question },
+  local reply, message = agent:request { tail = agent.session:tail(question),
     silent = true }
   local summary = reply and reply.text:find("%S") and reply.text
   if not summary then
@@ -248,12 +248,13 @@ end
 ---After the endpoint said that the request is too long: something must go, whatever we estimated.
 ---The last steps also take what the model has not seen: a session must never be dead.
 ---@param agent terret.agent
+---@param told integer? the window that it names
 ---@return boolean changed
-function M.overflow(agent)
+function M.overflow(agent, told)
   local session = agent.session
   local size = M.size(agent)
   -- The window is smaller than we thought.
-  agent.model_info.window = math.min(agent.model_info.window, math.max(size, M.least_window))
+  agent.model_info.window = math.min(agent.model_info.window, math.max(told or size, M.least_window))
   local keep = math.min(limits(agent).keep, size // 3)
   local changed = strip(agent, tail_start(agent, keep))
   changed = drop(agent, size // 2, tail_start(agent, keep)) or changed

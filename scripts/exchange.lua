@@ -3,11 +3,15 @@
 -- The budget is asked before each attempt and settled however it ends.  A limit cancels the loop's
 -- task and is raised; what the endpoint refuses comes back as nil, message, class.
 
+local lazy = require "terret.lazy"
+
+local calls = lazy "terret.calls"
 local context = require "terret.context"
 local failure = require "terret.failure"
 local models = require "terret.models"
 local request_mod = require "terret.request"
 local retry = require "terret.retry"
+local session_mod = lazy "terret.session"
 local task = require "terret.task"
 local text = require "terret.text"
 local tokens = require "terret.tokens"
@@ -43,11 +47,15 @@ end
 -- Books what a request used.  What the endpoint doesn't report is estimated; an answer that was cut
 -- off was paid for too.
 local function settle(self, held, info, used)
-  local usage = used.reply and used.reply.usage or nil
-  if not (usage and usage.input) and (used.reply or used.partial) then
+  local usage = used.reply and used.reply.usage or used.usage
+  if usage and usage.output == 0 and used.reply and used.reply.text ~= "" then usage.output = nil end
+  if not (usage and usage.input and usage.output) and (used.reply or used.partial) then
     local words = { used.reply and used.reply.text or used.partial, used.reply and used.reply.reasoning or nil }
     for _, call in ipairs(used.reply and used.reply.tool_calls or {}) do words[#words + 1] = call.arguments end
-    usage = { input = used.prompt, output = tokens.estimate(table.concat(words)), estimated = true }
+    usage = usage or {}
+    usage.estimated = true
+    usage.input = usage.input or used.prompt
+    usage.output = usage.output or tokens.estimate(table.concat(words))
   end
   if not usage then return self.budget:settle(held, {}) end
   local cost = usage.cost or models.cost(info.price, usage)
@@ -66,10 +74,36 @@ local function calibrate(self, usage, estimated)
   if ratio > 0.2 and ratio < 5 then self.ratio = self.ratio * 0.3 + ratio * 0.7 end
 end
 
+-- The dialect of the model that a request names.
+local function dialect_of(self, model)
+  if not model or model == self.cfg.model then return self.dialect end
+  self.dialects = self.dialects or {}
+  self.dialects[model] = self.dialects[model] or self.dialect:for_model(model)
+  return self.dialects[model]
+end
+
+-- The messages as a dialect says them.  Another model's are made for this request alone: reasoning goes
+-- back only where it came from.
+local function view_of(self, dialect)
+  local session = self.session
+  if dialect ~= self.dialect then
+    local other = session_mod.replay(session_mod.branch(session_mod.read(session.log:path()) or {}),
+      dialect:speaker(self.provider))
+    return other.view, other.store
+  end
+  if (session.spoken or 1) ~= dialect.version then
+    local ok, message, code = session:reencode()
+    if not ok then failure.raise("failed", "the session log can't be read: " .. message, code) end
+    session.spoken = dialect.version
+  end
+  return session.view, session.store
+end
+
 local function send(self, options, max_output, sink)
   local cfg = self.cfg
   local request = { base_url = cfg.base_url, key = cfg.api_key, model = options.model or cfg.model,
-    tools = self.tools_json, stream = cfg.stream ~= false, max_output = self.max_output and max_output or nil,
+    tools = self.tools_json, stream = cfg.stream ~= false, most = max_output,
+    max_output = (self.max_output or options.limit) and max_output or nil,
     sampling = options.sampling or cfg.sampling, tool_choice = options.tool_choice, tail = options.tail,
     session = self.session.id }
   if self.provider.answer then
@@ -78,9 +112,19 @@ local function send(self, options, max_output, sink)
     request.messages = self.session.view:render("[", options.tail and "," .. options.tail .. "]" or "]")
     return request_mod.play(self.provider, request, sink)
   end
-  local url, headers, body = self.provider.build(request, self.session.view)
-  return request_mod.send(self.provider, { url = url, headers = headers, body = body,
-    timeouts = cfg.timeouts }, sink)
+  request.dialect = dialect_of(self, options.model)
+  local view
+  view, request.store = view_of(self, request.dialect)
+  local url, headers, body = self.provider.build(request, view)
+  local function known(name)
+    local tool = calls.resolve(self.tools, name)
+    return tool and tool.name
+  end
+  local reply, message, class, info = request_mod.send(self.provider, { url = url, headers = headers, body = body,
+    timeouts = cfg.timeouts, known = options.tool_choice ~= "none" and known or nil }, sink)
+  if reply then reply.origin = request.dialect.origin end
+  if info then info.body, info.dialect = body, request.dialect end
+  return reply, message, class, info
 end
 
 -- What gets the pieces of an answer: they are shown as they come, and kept for an interrupt.
@@ -104,7 +148,7 @@ end
 -- One attempt; however it ends, what was reserved is given back.
 local function attempt_request(self, options, sink)
   local info = info_of(self, options.model)
-  local most = math.min(self.max_output or 4096, info.window // 4)
+  local most = math.min(options.limit or self.max_output or 4096, info.window // 4)
   local held, max_output, prompt = reserve(self, info, most, options.tail)
   local estimated = self.session.view:tokens() + self.fixed_tokens
   self.session.log:sync() -- overlaps with the model's wait
@@ -114,10 +158,46 @@ local function attempt_request(self, options, sink)
     error(reply, 0)
   end
   local cut = trouble and trouble.shown and trouble.partial or nil
-  settle(self, held, info, { reply = reply, prompt = prompt, partial = cut })
+  settle(self, held, info, { reply = reply, prompt = prompt, partial = cut, usage = cut and trouble.usage })
   if reply then calibrate(self, reply.usage, estimated) end
+  if trouble then trouble.max_output = max_output end
   return reply, message, class, trouble
 end
+
+-- Trying again ---------------------------------------------------------------------------------
+
+local MOST_LESSONS = 8
+local LEAST_OUTPUT = 256
+local NOT_TAUGHT = { overflow = true, output = true, quota = true, rate_limit = true, auth = true, loading = true,
+  sampling = true, filtered = true }
+
+-- What the next attempt does otherwise after a refusal that says how; nil: it doesn't.
+local function adapt(options, state, class, info)
+  local said = info.fault
+  if not said or info.shown then return nil end
+  if (class == "overflow" or class == "output") and not state.lowered then
+    local room = retry.output_limit(said.text, info.max_output)
+    if room and room >= LEAST_OUTPUT and room < info.max_output then
+      state.lowered, options.limit = true, math.floor(room)
+      return ("asking for at most %d tokens of output"):format(options.limit)
+    end
+  end
+  if NOT_TAUGHT[class] or not info.dialect or state.lessons >= MOST_LESSONS then return nil end
+  state.lessons = state.lessons + 1
+  return info.dialect:learn(info.status or said.status, said, info.body)
+end
+
+-- The words of a failure that is final, with what the user can do about it.
+local function final(message, info)
+  local after = info and info.after
+  if after and after > retry.longest_wait then
+    message = ("%s (the endpoint asks to wait %s)"):format(message, retry.words(after))
+  end
+  return message
+end
+
+local NUDGE = "(Your answer was empty. Answer in words, or call a tool.)"
+
 
 ---One model request with its retries; the answer is not stored.
 ---@param self terret.agent
@@ -127,16 +207,26 @@ end
 ---@return string? class
 ---@return table? info
 function M.request(self, options)
-  for attempt = 1, math.huge do
+  options = setmetatable({}, { __index = options })
+  local state, attempt = { lessons = 0 }, 1
+  while true do
     local sink, finish
     if not options.silent then sink, finish = make_sink(self) end
     local reply, message, class, info = attempt_request(self, options, sink)
     if finish then finish() end
     if reply then return reply end
-    local wait = not (info and info.shown) and retry.wait(class, attempt, info and info.after)
-    if not wait then return nil, message, class, info end
-    self:emit("retry", { text = message, class = class, attempt = attempt, seconds = wait })
-    task.sleep(wait)
+    info = info or {}
+    local lesson = adapt(options, state, class, info)
+    if lesson then
+      self:emit("warning", { text = ("the endpoint refused the request (%s): %s"):format(message, lesson) })
+    else
+      local wait = not info.shown and retry.wait(class, attempt, info.after)
+      if not wait then return nil, final(message, info), class, info end
+      self:emit("retry", { text = message, class = class, attempt = attempt, seconds = wait })
+      task.sleep(wait)
+      if class == "empty" and attempt > 1 then options.tail = options.tail or self.session:tail(NUDGE) end
+      attempt = attempt + 1
+    end
   end
 end
 

@@ -1,58 +1,61 @@
 -- scripts/request.lua - one request to an endpoint: HTTP, deadlines, streaming, abort.
 --
 -- The same code serves every provider; providers are pure functions.  Returns a reply, or
--- nil, message, class (see retry.lua), {status, after, text_shown}.  The request is closed however this ends.
+-- nil, message, class (see retry.lua), info.  The request is closed however this ends.
+--
+-- Three deadlines: the first byte; any byte (keep-alives count); progress (only parts of the answer count).
 
+local lazy = require "terret.lazy"
+
+local fault = lazy "terret.fault"
 local http = require "terret.http"
 local json = require "terret.json"
+local leak = lazy "terret.leak"
 local reactor = require "terret.reactor"
 local retry = require "terret.retry"
 local sse = require "terret.sse"
 local task = require "terret.task"
 local text = require "terret.text"
+local think = lazy "terret.think"
+local wire = require "terret.wire"
 
 local M = {}
 
-local MAX_ERROR = 2000 -- bytes of an endpoint's error page that are shown
+local KEPT = 4096 -- bytes of the beginning and the end of an answer, to tell what it was
+local MOST_REFUSAL = 1048576 -- bytes that are read of an error page
 
-local function describe_error(body)
-  local value = json.decode(body)
-  if json.is_array(value) then value = value[1] end
-  local e = type(value) == "table" and (value.error or value) or nil
-  local message = type(e) == "table" and (e.message or e.detail) or e
-  if type(message) ~= "string" then message = body end
-  message = text.cut(text.clean(message), MAX_ERROR)
-  return message:find("%S") and message or "no text"
-end
+-- Reading --------------------------------------------------------------------------------------
 
 -- A function that feeds bytes to the provider, whichever shape the answer has.  shown: the pieces
--- of text and reasoning; parts: how many of any kind came; begin: the first bytes, for messages.
+-- of text and reasoning; parts: how many of any kind came; begin, last: bytes, for messages.
 local function make_reader(provider, acc, sink)
   local parser, whole, streamed = sse.new(), {}, nil
-  local shown = { text = {}, reasoning = {}, any = false, parts = 0, events = 0, begin = "" }
-  -- Pieces of one kind that came in one read are shown as one.
-  local function take(events)
-    local kind, pieces
-    local function flush()
-      if not kind then return end
-      local piece = table.concat(pieces)
-      local list = shown[kind]
-      list[#list + 1] = piece
-      if sink then sink(kind, piece) end
+  local shown = { text = {}, reasoning = {}, any = false, parts = 0, events = 0, begin = "", last = "" }
+  local kind, pieces -- pieces of one kind that came in one read are shown as one
+  local function flush()
+    if not kind then return end
+    local piece, list = table.concat(pieces), shown[kind]
+    list[#list + 1] = piece
+    if sink then sink(kind, piece) end
+    kind = nil
+  end
+  local function add(parts)
+    for _, part in ipairs(parts) do
+      shown.parts = shown.parts + 1
+      if shown[part.type] then
+        if kind ~= part.type then
+          flush()
+          kind, pieces = part.type, {}
+        end
+        pieces[#pieces + 1] = part.text
+        shown.any = shown.any or kind == "text"
+      end
     end
+  end
+  local function take(events)
     for _, event in ipairs(events) do
       shown.events = shown.events + 1
-      for _, part in ipairs(provider.parse(event, acc)) do
-        shown.parts = shown.parts + 1
-        if shown[part.type] then
-          if kind ~= part.type then
-            flush()
-            kind, pieces = part.type, {}
-          end
-          pieces[#pieces + 1] = part.text
-          shown.any = shown.any or kind == "text"
-        end
-      end
+      add(provider.parse(event, acc))
     end
     flush()
   end
@@ -62,19 +65,39 @@ local function make_reader(provider, acc, sink)
       local first = data:match("^[\239\187\191%s]*([^%s])")
       if first then streamed = first ~= "{" and first ~= "[" end
     end
-    if #shown.begin < MAX_ERROR then shown.begin = shown.begin .. data:sub(1, MAX_ERROR) end
-    if streamed then take(parser:feed(data)) else whole[#whole + 1] = data end
+    if #shown.begin < KEPT then shown.begin = (shown.begin .. data:sub(1, KEPT)):sub(1, KEPT) end
+    if streamed then
+      shown.last = #data >= KEPT and data:sub(-KEPT) or (shown.last .. data):sub(-KEPT)
+      take(parser:feed(data))
+    else
+      whole[#whole + 1] = data
+    end
   end
+  -- The end of the bytes; answers what the provider made of them.
   local function finish()
-    if streamed then take(parser:finish())
-    elseif #whole > 0 then take { { data = table.concat(whole) } } end
+    local body = table.concat(whole)
+    if streamed then
+      take(parser:finish())
+    elseif body:find("%S") then
+      -- JSON first and a stream behind it is read as a stream.
+      if body:find("\ndata:", 1, true) and json.decode(body) == nil then
+        take(parser:feed(body))
+        take(parser:finish())
+      else
+        take { { data = body } }
+      end
+    end
+    local result = provider.finish(acc)
+    add(result.parts or {})
+    flush()
+    return result
   end
   return feed, finish, shown
 end
 
 local function read_all(req)
   local parts, size = {}, 0
-  while size < 1048576 do
+  while size < MOST_REFUSAL do
     local data = req:read()
     if not data then break end
     if data == "" then task.await(req) end
@@ -84,35 +107,109 @@ local function read_all(req)
   return table.concat(parts)
 end
 
--- What an answer that was read came to: the reply, or nil, message, class.
-local function judge(provider, acc, shown, cut, cut_code)
-  local result = provider.finish(acc)
-  if result.error then
-    local said = text.cut(text.clean(result.error), MAX_ERROR)
-    local code = tonumber(result.error_code)
-    return nil, said, retry.classify(code and code >= 400 and code < 600 and math.tointeger(code) or nil,
-      said .. " " .. tostring(result.error_code))
-  elseif not result.complete then
-    -- A page of something else, say of a proxy, is said as it is.
-    if not cut and shown.events == 0 and shown.begin:find("^%s*<") then
-      local page = describe_error(shown.begin)
-      return nil, "the endpoint answered with a page instead of an answer: " .. page, "bad_request"
-    end
-    return nil, cut or "the answer was cut off before its end", cut_code or "cut"
+-- Judging ----------------------------------------------------------------------------------------
+
+local MESSAGES = {
+  filtered = "the endpoint's filter blocked the answer (%s)",
+  overload = "the endpoint ended the answer with '%s'",
+  overflow = "the context window is full (%s)",
+  sampling = "the model wrote a tool call that the endpoint could not read (%s)",
+}
+
+-- An error that stands behind the events, not framed as one.
+local function unframed(shown)
+  for line in shown.last:gmatch("[^\r\n]+") do
+    local value = line:sub(1, 1) == "{" and json.decode(line)
+    local said = type(value) == "table" and fault.of_event(value)
+    if said then return said end
   end
+end
+
+-- Calls out of what the model wrote as text.
+local function recover(result, known)
+  if #result.tool_calls > 0 or not known then return end
+  local calls, rest, broken = leak.recover(result.text, known)
+  if not calls and not result.text:find("%S") then calls = leak.recover(result.reasoning, known) end
+  if calls then
+    result.tool_calls, result.text, result.leaked = calls, rest or result.text, true
+  elseif broken then
+    result.broken = true
+  end
+end
+
+-- A reply out of the call that an endpoint could not read and hands back.
+local function from_generation(said, known)
+  local calls, rest = nil, nil
+  if said.generation and known then calls, rest = leak.recover(said.generation, known) end
+  if calls then
+    return { text = rest, reasoning = "", tool_calls = calls, echo = {}, finish = "tool_calls", leaked = true }
+  end
+end
+
+local function failed(said, class, known)
+  local reply = from_generation(said, known)
+  if reply then return reply end
+  local message = said.message
+  if said.generation then message = message .. "; it wrote: " .. text.cut(text.clean(said.generation), 500) end
+  return nil, message, class
+end
+
+-- Why an answer that is no answer ended.
+local function incomplete(shown, cut, cut_code)
+  local said = unframed(shown)
+  if said then return nil, said.message, retry.classify(said.status, said.text), said end
+  if cut then return nil, cut, cut_code end
+  if shown.events == 0 and fault.is_page(shown.begin) then
+    return nil, "the address answered with " .. fault.of_body(shown.begin).message
+      .. " and not as a model's endpoint does; is the base URL right?", "bad_request"
+  end
+  if shown.events == 0 and shown.begin:find("%S") then
+    said = fault.of_body(shown.begin)
+    return nil, "the endpoint answered: " .. said.message, retry.classify(nil, said.text, "cut"), said
+  end
+  if shown.events == 0 then return nil, "the answer is empty: it ended without anything", "cut" end
+  return nil, "the answer was cut off before its end", "cut"
+end
+
+-- What an answer that was read came to: the reply, or nil, message, class, fault.
+local function judge(result, shown, known, cut, cut_code)
   result.text, result.reasoning = table.concat(shown.text), table.concat(shown.reasoning)
-  if result.text == "" and #result.tool_calls == 0 then
-    if result.finish == "length" then return nil, "the output limit was reached before any text", "length" end
-    return nil, "the endpoint answered nothing", "empty"
+  local said = result.fault or result.error and { message = result.error, text = result.error }
+  if said then
+    said.text = said.text .. " " .. tostring(result.error_code or "")
+    said.status = said.status or wire.count(result.error_code)
+    local class = said.class or retry.classify(said.status, said.text)
+    local reply, message = failed(said, class, not shown.any and known)
+    if reply then return reply end
+    return nil, message, class, said
+  end
+  if not result.complete then return incomplete(shown, cut, cut_code) end
+  local class = wire.end_class(result.finish)
+  if class and class ~= "length" then return nil, MESSAGES[class]:format(result.finish), class end
+  local words, thought = think.split(result.text)
+  if thought then result.text, result.reasoning = words, result.reasoning .. thought end
+  if class ~= "length" then recover(result, known) end
+  if #result.tool_calls > 0 then return result end
+  if class == "length" then
+    if not result.text:find("%S") then return nil, "the output limit was reached before any text", "length" end
+    return nil, "the answer was cut at the output limit (length)", "length"
+  end
+  if not result.text:find("%S") then
+    local what = result.reasoning ~= "" and "only reasoning, no text" or "no text and no tool call"
+    return nil, "the endpoint answered nothing: the answer is empty (" .. what .. ")", "empty"
   end
   return result
 end
 
 -- Reads an answer that is not 2xx.
-local function refusal(req, status, data, info)
-  local said = describe_error((data or "") .. read_all(req))
-  info.status, info.after = status, retry.retry_after(req:header("retry-after"))
-  return nil, ("HTTP %d: %s"):format(status, said), retry.classify(status, said), info
+local function refusal(req, status, data, known)
+  local said = fault.of_body((data or "") .. read_all(req))
+  local class = retry.classify(status, said.text)
+  local reply, message = failed(said, class, known)
+  if reply then return reply end
+  local after = retry.after(function(name) return req:header(name) end, said.text)
+  return nil, ("HTTP %d: %s"):format(status, message), class,
+    { shown = false, status = status, fault = said, after = after }
 end
 
 ---@class terret.request
@@ -120,14 +217,25 @@ end
 ---@field headers string[]
 ---@field body string
 ---@field timeouts {connect: number?, first_byte: number?, idle: number?, progress: number?}
+---@field known (fun(name: string): string?)? the tool that a name means, for calls that came as text
+
+---@class terret.reply
+---@field text string
+---@field reasoning string
+---@field tool_calls {id: string?, name: string, arguments: string, extra: table?}[]
+---@field usage table?
+---@field finish string?
+---@field echo table<string, string> raw JSON that goes back to the same endpoint and model
+---@field leaked boolean? the calls were read out of text
+---@field broken boolean? there is markup of a call that could not be read
 
 ---@param provider table
 ---@param options terret.request
 ---@param sink fun(kind: string, delta: string)? called with each piece of text or reasoning
----@return {text: string, reasoning: string, tool_calls: table[], usage: table?, finish: string?, echo: table}? reply
+---@return terret.reply?
 ---@return string? message
 ---@return string? class
----@return {status: integer?, after: number?, shown: boolean, partial: string?}? info
+---@return {status: integer?, after: number?, shown: boolean, partial: string?, fault: terret.fault?, usage: table?}? info
 function M.send(provider, options, sink)
   local t = options.timeouts or {}
   local req <close>, message, code = http.request {
@@ -142,7 +250,7 @@ function M.send(provider, options, sink)
   repeat
     data, err, err_code = req:read()
     local status = req:status()
-    if status and (status < 200 or status > 299) then return refusal(req, status, data, { shown = false }) end
+    if status and (status < 200 or status > 299) then return refusal(req, status, data, options.known) end
     if data and data ~= "" then
       feed(data)
       if shown.parts ~= parts then parts, progress = shown.parts, reactor.now() end
@@ -156,10 +264,28 @@ function M.send(provider, options, sink)
     end
   until not data
   -- A stream may end without its last chunk after it said that it is done.
-  finish()
-  local reply, said, class = judge(provider, acc, shown, err, err_code)
+  local result = finish()
+  local reply, why, class, said = judge(result, shown, options.known, err, err_code)
   if reply then return reply end
-  return nil, said, class, { shown = shown.any, partial = table.concat(shown.text) }
+  return nil, why, class, { shown = shown.any, partial = table.concat(shown.text), usage = result.usage, fault = said,
+    after = said and retry.after(function(name) return req:header(name) end, said.text) or nil }
+end
+
+---An answer out of bytes that are there already, in whichever pieces: for replays and tests.
+---@param provider table
+---@param pieces string[]
+---@param known (fun(name: string): string?)?
+---@return terret.reply?
+---@return string? message
+---@return string? class
+---@return table? info
+function M.read(provider, pieces, known)
+  local feed, finish, shown = make_reader(provider, provider.start(), nil)
+  for _, piece in ipairs(pieces) do feed(piece) end
+  local result = finish()
+  local reply, why, class, said = judge(result, shown, known)
+  if reply then return reply end
+  return nil, why, class, { shown = shown.any, partial = table.concat(shown.text), usage = result.usage, fault = said }
 end
 
 ---The same for a provider without a network: plays the events that it answers.

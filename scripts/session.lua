@@ -267,6 +267,27 @@ function Session:rewind(id)
   return true
 end
 
+---The view anew from the log, after encode has changed what it says.  The log stays as it is.
+---@return boolean? ok
+---@return string? message
+---@return string? code
+function Session:reencode()
+  local records, message, code = M.read(self.log:path())
+  if not records then return nil, message, code end
+  local next_id, last = self.next_id, self.last
+  rebuild(self, records, last)
+  self.next_id, self.last = next_id, last
+  return true
+end
+
+---A message that is not stored, as it would stand behind the others.
+---@param words string of the user's
+---@return string fragment
+function Session:tail(words)
+  local last = self.entries[#self.entries]
+  return self.encode({ role = "user", content = words }, last and last.role)
+end
+
 ---A branch of its own in a log of its own; this session stays as it is.
 ---@return terret.session?
 ---@return string? message
@@ -296,7 +317,7 @@ function Session:fork()
   copy.entries = table.move(self.entries, 1, #self.entries, 1, {})
   copy.open = table.move(self.open, 1, #self.open, 1, {})
   copy.todos, copy.last, copy.next_id = self.todos, self.last, self.last + 1
-  copy.blobs = self.blobs
+  copy.blobs, copy.spoken = self.blobs, self.spoken
   for k, v in pairs(self.state) do copy.state[k] = v end
   return copy
 end

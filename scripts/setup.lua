@@ -2,11 +2,13 @@
 --
 -- cfg: model, provider, base_url, api_key, loop, project, cwd, home, state_dir, config_dir, cache_dir,
 -- mode, rules, sandbox, rw, net, limits {steps, tokens, cost, seconds}, timeouts {connect, first_byte, idle,
--- progress, tool}, window, max_output, stream, models, sampling, script (scripted provider), secrets.
+-- progress, tool}, window, max_output, stream, models, profile, profiles, sampling, script (scripted provider),
+-- secrets.
 -- Failures come back as nil, message, code; code "usage" is the user's command line.
 
 local agent_mod = require "terret.agent"
 local budget = require "terret.budget"
+local dialect_mod = require "terret.dialect"
 local exec = require "terret.exec"
 local models = require "terret.models"
 local permissions = require "terret.permissions"
@@ -16,6 +18,7 @@ local redact = require "terret.redact"
 local registry = require "terret.registry"
 local schema = require "terret.schema"
 local session_mod = require "terret.session"
+local wire = require "terret.wire"
 
 local M = {}
 
@@ -84,20 +87,33 @@ local function make_policy(cfg, session, readonly)
 end
 
 -- The session that the options ask for: a new one, or one to go on with.
-local function open_session(cfg, provider, options, system, tools_json)
+local function open_session(cfg, encode, options, system, tools_json)
   if options.resume then
     local dir, message, code = options.resume, nil, nil
     if not dir:find("/", 1, true) then dir, message, code = session_mod.find(cfg.state_dir, dir) end
     if not dir then return nil, message, code end
-    return session_mod.resume { dir = dir, encode = provider.encode }
+    return session_mod.resume { dir = dir, encode = encode }
   elseif options.continue then
     local last = session_mod.list(cfg.state_dir, cfg.project)[1]
     if not last then return nil, "there is no session of this project to continue", "usage" end
-    return session_mod.resume { dir = last.dir, encode = provider.encode }
+    return session_mod.resume { dir = last.dir, encode = encode }
   end
-  return session_mod.create { state_dir = cfg.state_dir, project = cfg.project, encode = provider.encode,
+  return session_mod.create { state_dir = cfg.state_dir, project = cfg.project, encode = encode,
     ephemeral = options.none, header = { model = cfg.model, provider = cfg.provider, base_url = cfg.base_url,
       system = system, tools = tools_json } }
+end
+
+-- How this configuration's endpoint wants things said.
+local function dialect_of(cfg)
+  return dialect_mod.new { base_url = cfg.base_url, model = cfg.model, provider = cfg.provider, profile = cfg.profile,
+    profiles = cfg.profiles, state_dir = cfg.state_dir }
+end
+
+-- The tools of a session as its provider says them: those of its first request, if need be translated.
+local function tools_of(session, cfg, provider)
+  local header = session.header
+  if header.provider == cfg.provider or not header.tools then return header.tools end
+  return provider.encode_tools(wire.plain_tools(header.tools))
 end
 
 local function secrets_of(cfg)
@@ -134,7 +150,10 @@ function M.open(cfg, ui, options)
   local list = M.tools(function(words) warnings[#warnings + 1] = words end)
   local by_name, tools_json = tool_set(provider, list)
   local redactor = redact.new(exec.environ(), secrets_of(cfg))
-  local session, repaired, session_code = open_session(cfg, provider, options or {}, prompt.system(cfg), tools_json)
+  local dialect, unknown = dialect_of(cfg)
+  if unknown then warnings[#warnings + 1] = unknown end
+  local session, repaired, session_code = open_session(cfg, dialect:speaker(provider), options or {},
+    prompt.system(cfg), tools_json)
   if not session then return nil, repaired, session_code end
   local policy
   policy, message, code = make_policy(cfg, session)
@@ -148,7 +167,8 @@ function M.open(cfg, ui, options)
     return backend ~= nil and backend.isolated == true
   end
   agent = agent_mod.new { cfg = cfg, ui = ui, session = session, provider = provider, loop = loop,
-    tools = by_name, tools_json = session.header.tools, policy = policy, redactor = redactor,
+    tools = by_name, tools_json = tools_of(session, cfg, provider), dialect = dialect, policy = policy,
+    redactor = redactor,
     permissions = permissions.new { mode = cfg.mode or "ask", rules = cfg.rules or {}, project = cfg.project,
       cwd = cfg.cwd or cfg.project, isolated = isolated, builtin = true, policy = cfg.policy },
     budget = budget.new(cfg.limits), shared = { unasked = 0 } }
@@ -196,16 +216,20 @@ function M.subagent(parent, options)
     loop, message, code = M.loop(loop)
     if not loop then return nil, message, code end
   end
+  local dialect = parent.dialect
+  if options.model and options.model ~= parent.cfg.model then dialect = dialect:for_model(options.model) end
   local session, message, code = session_mod.create { parent = parent.session, project = cfg.project,
-    encode = parent.provider.encode, header = { model = cfg.model, provider = cfg.provider, tools = tools_json,
-      system = prompt.system(cfg, { role = ROLE, read_only = true }) } }
+    encode = dialect:speaker(parent.provider), header = { model = cfg.model, provider = cfg.provider,
+      tools = tools_json, system = prompt.system(cfg, { role = ROLE, read_only = true }) } }
   if not session then return nil, message, code end
   local _closing <close> = setmetatable({}, { __close = function() session:close() end })
   local policy
   policy, message, code = make_policy(cfg, parent.session, true)
   if not policy then return nil, message, code end
+  session.spoken = dialect.version
   local child = agent_mod.new { cfg = cfg, ui = parent.ui, session = session, provider = parent.provider, loop = loop,
-    tools = by_name, tools_json = tools_json, policy = policy, redactor = parent.redactor, id = session.id,
+    dialect = dialect, tools = by_name, tools_json = tools_json, policy = policy, redactor = parent.redactor,
+    id = session.id,
     permissions = parent.permissions, budget = budget.new(options.budget or {}, parent.budget),
     shared = parent.shared, depth = parent.depth + 1, skills = parent.skills }
   parent:emit("subagent", { id = session.id, state = "start", prompt = options.prompt })

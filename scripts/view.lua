@@ -16,9 +16,10 @@ local LOST = "the result of this call is lost"
 
 -- Entries --------------------------------------------------------------------------------------
 
--- Encodes a message into the store; not yet in the view.
-local function entry(self, id, message)
-  local fragment = self.encode(message)
+-- Encodes a message into the store; not yet in the view.  Some dialects ask what stands before it.
+local function entry(self, id, message, after)
+  local last = self.entries[#self.entries]
+  local fragment = self.encode(message, after or last and last.role or nil)
   local calls
   for i, call in ipairs(message.tool_calls or {}) do
     calls = calls or {}
@@ -126,7 +127,7 @@ end
 -- messages that stand behind it.
 function apply.compaction(self, r)
   local list = { self.entries[1], entry(self, r.id, { role = "user", kind = "summary", content = r.content,
-    first = r.first, words = r.words or {} }) }
+    first = r.first, words = r.words or {} }, "system") }
   local kept = false
   for i = 2, #self.entries do
     kept = kept or self.entries[i].id == r.from

@@ -33,7 +33,7 @@ describe("providers.openai", function()
       assert.equal('{"content":"r","role":"tool","tool_call_id":"c1"}',
         openai.encode { role = "tool", content = "r", call_id = "c1", name = "read", blob = "b1", ok = false })
       local m = { role = "assistant", content = "", tool_calls = { { id = "c", name = "t", arguments = '{"a":[]}' } } }
-      assert.equal('{"role":"assistant","tool_calls":[{"function":{"arguments":"{\\"a\\":[]}","name":"t"},'
+      assert.equal('{"content":"","role":"assistant","tool_calls":[{"function":{"arguments":"{\\"a\\":[]}","name":"t"},'
         .. '"id":"c","type":"function"}]}', openai.encode(m))
       assert.equal(openai.encode(m), openai.encode(m))
     end)
@@ -41,6 +41,42 @@ describe("providers.openai", function()
     it("gives back what the model wants to see of its reasoning", function()
       local text = openai.encode { role = "assistant", content = "x", echo = { reasoning_content = '"thought"' } }
       assert.equal("thought", json.decode(text).reasoning_content)
+    end)
+
+    it("gives it back only to the endpoint and the model that it came from", function()
+      local m = { role = "assistant", content = "x", echo = { reasoning = '"thought"' }, origin = "here",
+        tool_calls = { { id = "c", name = "t", arguments = "{}", extra = { sign = '"s"' } } } }
+      local out = json.decode(openai.encode(m, { origin = "here" }))
+      assert.same({ "thought", "s" }, { out.reasoning, out.tool_calls[1].sign })
+      for _, d in ipairs { { origin = "there" }, { origin = "here", echo = false },
+        { origin = "here", no_echo = { reasoning = true, sign = true } } } do
+        out = json.decode(openai.encode(m, d))
+        assert.same({}, { out.reasoning, out.tool_calls[1].sign })
+      end
+      m.echo = { reasoning = "{broken" }
+      assert.is_nil(json.decode(openai.encode(m, { origin = "here" })).reasoning)
+    end)
+
+    it("says things as a dialect wants them", function()
+      local m = { role = "assistant", content = "", tool_calls = { { id = "call_a", name = "t", arguments = "{}" } } }
+      local function encode(d) return json.decode(openai.encode(m, d)) end
+      assert.is_nil(encode({ empty = "omit" }).content)
+      assert.equal("", encode({ echo_empty = "reasoning_content" }).reasoning_content)
+      local id = encode({ ids = "mistral" }).tool_calls[1].id
+      assert.matches("^%w%w%w%w%w%w%w%w%w$", id)
+      assert.equal(id, json.decode(openai.encode({ role = "tool", call_id = "call_a", content = "" },
+        { ids = "mistral" })).tool_call_id)
+      m.tool_calls[1].id = "Ab3dE6gH9"
+      assert.equal("Ab3dE6gH9", encode({ ids = "mistral" }).tool_calls[1].id)
+      assert.equal('{"content":"s","role":"developer"}', openai.encode({ role = "system", content = "s" },
+        { system = "developer" }))
+      local two = json.decode("[" .. openai.encode({ role = "system", content = "s" }, { system = "user" }) .. "]")
+      assert.same({ "user", "assistant" }, { two[1].role, two[2].role })
+      two = json.decode("[" .. openai.encode({ role = "user", content = "u" }, { after_tool = true }, "tool") .. "]")
+      assert.same({ "assistant", "user" }, { two[1].role, two[2].role })
+      assert.equal('{"content":"u","role":"user"}', openai.encode({ role = "user", content = "u" },
+        { after_tool = true }, "assistant"))
+      assert.equal("(no text)", json.decode(openai.encode { role = "assistant", content = "" }).content)
     end)
 
     it("keeps schemas as they are", function()
@@ -90,6 +126,44 @@ describe("providers.openai", function()
       local _, _, tailed = openai.build(with, view)
       assert.equal(plain:sub(1, -3), tailed:sub(1, #plain - 2))
       assert.equal('[{"a":1},{"t":1}]', json.slice(tailed, "messages"))
+    end)
+
+    it("follows a dialect", function()
+      local view = view_of()
+      local function build(d, changes)
+        local r = { base_url = "http://h", model = "m", stream = true, max_output = 7, session = "S", dialect = d,
+          tools = '[{"x":{"additionalProperties":false}}]', sampling = { temperature = 0 } }
+        for key, value in pairs(changes or {}) do r[key] = value end
+        local _, headers, body = openai.build(r, view)
+        return json.decode(body), headers
+      end
+      assert.equal(7, build({ max_field = "max_completion_tokens" }).max_completion_tokens)
+      local none = build { max_field = false, drop = { stream_options = true, temperature = true }, stream = false }
+      assert.same({ stream = false, model = "m" }, { stream = none.stream, model = none.model, a = none.max_tokens,
+        b = none.stream_options, c = none.temperature })
+      assert.equal("S", build({ cache_key = true }).prompt_cache_key)
+      assert.same({ x = {} }, build({ schema_drop = { additionalProperties = true } }).tools[1])
+      local _, headers = build({ auth = "api-key" }, { key = "K" })
+      assert.equal("api-key: K", headers[#headers])
+    end)
+
+    it("marks the cache where the dialect says so, at most four times", function()
+      local d, s = { cache_marks = true }, store.new()
+      local view = s:view()
+      for _, m in ipairs { { role = "system", content = "s" }, { role = "user", content = "u" },
+        { role = "assistant", content = "", tool_calls = { { id = "a", name = "t", arguments = "{}" },
+          { id = "b", name = "t", arguments = "{}" } } }, { role = "tool", call_id = "a", content = "r" },
+        { role = "tool", call_id = "b", content = "r" } } do
+        view:push(s:add(openai.encode(m, d), 1))
+      end
+      local _, _, body = openai.build({ base_url = "http://h", model = "m", stream = true, dialect = d, store = s },
+        view)
+      local list = json.decode(body).messages
+      assert.equal(3, select(2, body:gsub("cache_control", "")))
+      assert.is_table(list[1].content[1].cache_control)
+      assert.is_table(list[2].content[1].cache_control)
+      assert.is_table(list[5].content[1].cache_control)
+      assert.equal("r", list[4].content)
     end)
 
     it("names tools, limits and sampling only when there are any", function()
@@ -173,6 +247,51 @@ describe("providers.openai", function()
       assert.equal("I won't", select(2, stream { delta({ content = json.null, refusal = "I won't" }, "stop") }))
       local list = json.array { { type = "text", text = "a" }, { text = "b" }, 7 }
       assert.equal("ab", select(2, stream { delta { content = list } }))
+    end)
+
+    it("merges typed details of reasoning by their index, and keeps them whole", function()
+      local r, _, parts = stream { delta { reasoning_details = json.array { { type = "reasoning.text", text = "a ",
+        index = 0 } } }, delta { reasoning_details = json.array { { type = "reasoning.text", text = "b",
+          index = 0 } } },
+        delta { reasoning_details = json.array { { type = "reasoning.text", signature = "s", index = 0 } } },
+        delta { reasoning = "c", reasoning_details = json.array { { type = "reasoning.encrypted", data = "d",
+          index = 1 } } },
+        delta({ content = "x" }, "stop") }
+      assert.same({ { type = "reasoning.text", text = "a b", signature = "s", index = 0 },
+        { type = "reasoning.encrypted", data = "d", index = 1 } }, json.decode(r.echo.reasoning_details))
+      local said = {}
+      for _, p in ipairs(parts) do
+        if p.type == "reasoning" then said[#said + 1] = p.text end
+      end
+      assert.equal("a b c", (table.concat(said):gsub("bc", "b c")))
+    end)
+
+    it("says reasoning once that comes under two names", function()
+      local r, _, parts = stream { delta { reasoning = "a", reasoning_content = "a" }, delta({ content = "x" },
+        "stop") }
+      assert.equal(2, #parts)
+      assert.same({ reasoning_content = '"a"' }, r.echo)
+    end)
+
+    it("takes reasoning out of tags and out of typed content", function()
+      local _, text, parts = stream { delta { content = "<thi" }, delta { content = "nk>a</think>b" }, delta({},
+        "stop") }
+      assert.same({ "b", "reasoning" }, { text, parts[1].type })
+      local thinking = { type = "thinking", thinking = json.array { { type = "text", text = "hm" } } }
+      _, text, parts = stream { delta { content = json.array { thinking, { type = "text", text = "b" } } } }
+      assert.same({ "b", "hm" }, { text, parts[1].text })
+    end)
+
+    it("takes the old form of calls, all choices, and usage wherever it stands", function()
+      local r = stream { { choices = json.array { { index = 1, delta = { function_call = { name = "t",
+        arguments = "{}" } },
+        usage = { prompt_tokens = 3 } } }, x_groq = { usage = { completion_tokens = 2 } }, timings = { cache_n = 1 } },
+        delta({}, "function_call") }
+      assert.same({ { name = "t", arguments = "{}" } }, r.tool_calls)
+      assert.same({ input = 3, output = 2, cached = 1 }, r.usage)
+      local _, text = stream { { choices = json.array { { index = 0, delta = { content = "a" } },
+        { index = 1, delta = { content = "b" } } } } }
+      assert.equal("ab", text)
     end)
 
     it("survives anything", function()
