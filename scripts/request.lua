@@ -22,6 +22,7 @@ local wire = require "terret.wire"
 local M = {}
 
 local KEPT = 4096 -- bytes of the beginning and the end of an answer, to tell what it was
+local LARGE = 65536 -- bytes of a request that may be too long
 local MOST_REFUSAL = 1048576 -- bytes that are read of an error page
 
 -- Reading --------------------------------------------------------------------------------------
@@ -127,8 +128,12 @@ end
 
 -- Calls out of what the model wrote as text.
 local function recover(result, known)
-  if #result.tool_calls > 0 or not known then return end
+  if not known then return end
   local calls, rest, broken = leak.recover(result.text, known)
+  if #result.tool_calls > 0 then -- the same calls, read by the endpoint but also left in the text
+    if calls and #calls <= #result.tool_calls then result.text = rest end
+    return
+  end
   if not calls and not result.text:find("%S") then calls = leak.recover(result.reasoning, known) end
   if calls then
     result.tool_calls, result.text, result.leaked = calls, rest or result.text, true
@@ -167,7 +172,7 @@ local function incomplete(shown, cut, cut_code)
     said = fault.of_body(shown.begin)
     return nil, "the endpoint answered: " .. said.message, retry.classify(nil, said.text, "cut"), said
   end
-  if shown.events == 0 then return nil, "the answer is empty: it ended without anything", "cut" end
+  if shown.parts == 0 then return nil, "the answer is empty: it ended without anything", "cut" end
   return nil, "the answer was cut off before its end", "cut"
 end
 
@@ -201,10 +206,18 @@ local function judge(result, shown, known, cut, cut_code)
   return result
 end
 
+-- A 400 without a word for a large request: some endpoints say no more of an overflow.
+local function too_long(status, said, size)
+  return status == 400 and size > LARGE and not said.text:find("%w")
+end
+
 -- Reads an answer that is not 2xx.
-local function refusal(req, status, data, known)
-  local said = fault.of_body((data or "") .. read_all(req))
+local function refusal(req, status, data, options)
+  local said, known = fault.of_body((data or "") .. read_all(req)), options.known
   local class = retry.classify(status, said.text)
+  if too_long(status, said, #options.body) then
+    class, said.message = "overflow", "no text; the request may be too long for the context window"
+  end
   local reply, message = failed(said, class, known)
   if reply then return reply end
   local after = retry.after(function(name) return req:header(name) end, said.text)
@@ -250,7 +263,7 @@ function M.send(provider, options, sink)
   repeat
     data, err, err_code = req:read()
     local status = req:status()
-    if status and (status < 200 or status > 299) then return refusal(req, status, data, options.known) end
+    if status and (status < 200 or status > 299) then return refusal(req, status, data, options) end
     if data and data ~= "" then
       feed(data)
       if shown.parts ~= parts then parts, progress = shown.parts, reactor.now() end

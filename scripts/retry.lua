@@ -22,7 +22,7 @@ M.longest_wait = 60
 -- Classes that are tried again, and how often at most; loading: every few seconds.
 local TRIES = {
   connect = M.attempts, dns = M.attempts, timeout_connect = M.attempts, timeout_first_byte = 2,
-  timeout_idle = M.attempts, cut = M.attempts, network = M.attempts, rate_limit = M.attempts, overload = M.attempts,
+  timeout_idle = 3, cut = M.attempts, network = M.attempts, rate_limit = M.attempts, overload = M.attempts,
   empty = 3, sampling = 3, loading = 100,
 }
 M.loading_wait = 3
@@ -40,7 +40,7 @@ local OVERFLOW = {
   "context limit", "reduce the length of the messages", "request_too_large", "total message size",
   "tokens to keep from", "model_context_window_exceeded", "too large for model", "longer than the model", "token limit",
   "context_window_exceeded", "request body too large", "request entity too large", "payload too large",
-  "max_prompt_tokens", "longer than the maximum",
+  "max_prompt_tokens", "longer than the maximum", "max_new_tokens",
 }
 local PER_MINUTE = { "per minute", "per min", "perminute", "tpm", "rpm", "try again in", "retry in", "retrydelay" }
 local QUOTA = {

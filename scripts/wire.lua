@@ -4,6 +4,7 @@
 -- before its value, takes absent and null alike, and never raises.
 
 local json = require "terret.json"
+local text_mod = require "terret.text"
 
 local M = {}
 
@@ -80,19 +81,25 @@ local function by_line(data)
   return list
 end
 
+-- One object under small faults: bytes that are no text, raw control characters.
+local function repaired(data)
+  local value = json.tolerant(text_mod.clean(data))
+  if type(value) == "table" and next(value) ~= nil and not json.is_array(value) then return { value } end
+end
+
 ---The JSON values of an event, "[DONE]" among them; nil: it is no JSON.
 ---@param event {event: string?, data: string}
 ---@return (table|string)[]?
 function M.values(event)
-  local data = event.data
+  local data = event.data:gsub("^%s*data:%s*", "") -- some say it twice
   if not data:find("%S") then return {} end
   if data:find("^%s*%[DONE%]%s*$") then return { "[DONE]" } end
   local value = json.decode(data)
   if json.is_array(value) then value = type(value[1]) == "table" and value[1] or {} end
   if type(value) == "table" then return next(value) ~= nil and not json.is_array(value) and { value } or {} end
   if type(value) == "string" and value ~= "" then return { value } end
-  if data:find("\n", 1, true) then return by_line(data) end
-  return nil
+  local list = data:find("\n", 1, true) and by_line(data)
+  return list or repaired(data)
 end
 
 -- Usage --------------------------------------------------------------------------------------

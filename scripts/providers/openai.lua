@@ -168,8 +168,6 @@ end
 
 -- Answers ------------------------------------------------------------------------------------
 
-local ECHO = { "reasoning_content", "reasoning" }
-
 ---@return table acc what parse collects into
 function M.start()
   return { calls = assemble.new(), echo = {}, think = think.new() }
@@ -240,20 +238,17 @@ end
 
 -- Reasoning under the name that it came with; some endpoints say it under two.
 local function add_reasoning(acc, delta, parts)
-  local said = false
-  for _, key in ipairs(ECHO) do
-    if is_text(delta[key]) then
-      if not said then parts[#parts + 1] = { type = "reasoning", text = delta[key] } end
-      said = true
-      local pieces = acc.echo[key] or {}
-      acc.echo[key] = pieces
-      pieces[#pieces + 1] = delta[key]
-      break
-    end
+  local key = is_text(delta.reasoning_content) and "reasoning_content"
+    or is_text(delta.reasoning) and "reasoning" or nil
+  if key then
+    parts[#parts + 1] = { type = "reasoning", text = delta[key] }
+    local pieces = acc.echo[key] or {}
+    acc.echo[key] = pieces
+    pieces[#pieces + 1] = delta[key]
   end
   if type(delta.reasoning_details) == "table" then
     add_details(acc, delta.reasoning_details)
-    for _, d in ipairs(said and {} or delta.reasoning_details) do
+    for _, d in ipairs(key and {} or delta.reasoning_details) do
       local s = type(d) == "table" and (is_text(d.text) and d.text or d.summary)
       if is_text(s) then parts[#parts + 1] = { type = "reasoning", text = s } end
     end
@@ -281,7 +276,7 @@ local function add_delta(acc, delta, parts, whole)
 end
 
 local function add_choice(acc, choice, parts)
-  acc.usage = wire.usage(acc.usage, choice.usage)
+  if choice.usage then acc.usage = wire.usage(acc.usage, choice.usage) end
   if type(choice.error) == "table" or is_text(choice.error) then acc.fault = fault.read(choice) end
   if type(choice.delta) == "table" then
     add_delta(acc, choice.delta, parts, false)
@@ -294,15 +289,23 @@ local function add_choice(acc, choice, parts)
   if is_text(choice.finish_reason) then acc.finish = choice.finish_reason end
 end
 
-local function add_body(acc, body, parts)
-  local said = fault.of_event(body)
-  if said then acc.fault = acc.fault or said end
+local function add_usage(acc, body)
   acc.usage = wire.usage(acc.usage, body.usage)
   acc.usage = wire.usage(acc.usage, wire.object(body.x_groq).usage)
   local cached = wire.count(wire.object(body.timings).cache_n)
   if cached and acc.usage then acc.usage.cached = acc.usage.cached or cached end
-  if said then return end
-  for _, choice in ipairs(wire.object(body.choices)) do
+end
+
+-- Most events are a choice with a delta and nothing else: the rest is looked at only where it is.
+local function add_body(acc, body, parts)
+  local choices = body.choices
+  if body.usage or body.x_groq or body.timings then add_usage(acc, body) end
+  if type(choices) ~= "table" or body.error or body.base_resp or body.type then
+    local said = fault.of_event(body)
+    acc.fault = acc.fault or said
+    if said or type(choices) ~= "table" then return end
+  end
+  for _, choice in ipairs(choices) do
     if type(choice) == "table" then add_choice(acc, choice, parts) end
   end
 end
@@ -313,6 +316,11 @@ end
 ---@return {type: "text"|"reasoning"|"tool_call", text: string?}[] parts
 function M.parse(event, acc)
   local parts = {}
+  local plain = event.event == nil and json.decode(event.data)
+  if type(plain) == "table" and not json.is_array(plain) then
+    add_body(acc, plain, parts)
+    return parts
+  end
   local values = wire.values(event)
   if not values then
     acc.fault = acc.fault or event.event == "error" and fault.of_body(event.data)

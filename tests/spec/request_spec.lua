@@ -69,7 +69,7 @@ describe("request", function()
     { { body = '{"error":{"message":"Rate limit exceeded","code":429}}', headers = JSON_HEAD }, "rate_limit", "Rate" },
     { { body = '{"error":"insufficient_quota"}', headers = JSON_HEAD }, "quota", "quota" },
     { { body = "<html>Sign in</html>", headers = { "Content-Type: text/html" } }, "bad_request", "Sign in" },
-    { { body = "{}", headers = JSON_HEAD }, "cut", "cut off" },
+    { { body = "{}", headers = JSON_HEAD }, "cut", "empty" },
     { { body = "", headers = JSON_HEAD }, "cut", "empty" },
     { mock.chat { text = "" }, "empty", "nothing" },
     { mock.chat { text = "", finish = "length" }, "length", "output limit" },

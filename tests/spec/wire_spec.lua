@@ -41,7 +41,9 @@ describe("wire", function()
     assert.same({ "[DONE]" }, wire.values { data = " [DONE] " })
     assert.same({ "words" }, wire.values { data = '"words"' })
     for _, nothing in ipairs { "", " ", "[]", "[[1]]" } do assert.same({}, wire.values { data = nothing }) end
-    for _, bad in ipairs { "{", '{"a":1}\n{', "7", "x", '{"a":1}\n7' } do assert.is_nil(wire.values { data = bad }) end
+    assert.same({ { a = "x\n\u{FFFD}" } }, wire.values { data = 'data: {"a":"x\n\xff"}' })
+    for _, bad in ipairs { "{", '{"a":1}\n{', "7", "x", '{"a":1}\n7',
+      '{"a":"x' } do assert.is_nil(wire.values { data = bad }) end
   end)
 
   it("takes usage under every name, the last report that has a field", function()
