@@ -87,6 +87,7 @@ for what in "$@"; do
         specs "" "$BUILD/terret" --lua
         script permissions-property "$BUILD/terret" --lua tests/permissions/property.lua 500 1
         script fuzz-shell "$BUILD/terret" --lua tests/fuzz/fuzz_shell.lua 2 1
+        script fuzz-wire "$BUILD/terret" --lua tests/fuzz/fuzz_wire.lua 2 1
         ;;
     so)
         export TERRET=$BUILD/terret TERRET_MOCKD=$BUILD/tests/mockd
