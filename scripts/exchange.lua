@@ -48,7 +48,9 @@ end
 -- off was paid for too.
 local function settle(self, held, info, used)
   local usage = used.reply and used.reply.usage or used.usage
-  if usage and usage.output == 0 and used.reply and used.reply.text ~= "" then usage.output = nil end
+  -- No request is without input, and no answer without output: such a count is none.
+  if usage and usage.input == 0 then usage.input = nil end
+  if usage and usage.output == 0 then usage.output = nil end
   if not (usage and usage.input and usage.output) and (used.reply or used.partial) then
     local words = { used.reply and used.reply.text or used.partial, used.reply and used.reply.reasoning or nil }
     for _, call in ipairs(used.reply and used.reply.tool_calls or {}) do words[#words + 1] = call.arguments end

@@ -125,10 +125,11 @@ end
 ---@return table? usage
 function M.usage(usage, u)
   if type(u) ~= "table" or u == json.null then return usage end
+  local input = M.count(u.prompt_tokens) or M.count(u.input_tokens) or M.count(u.promptTokenCount)
+  local output = M.count(u.completion_tokens) or M.count(u.output_tokens) or M.count(u.candidatesTokenCount)
+  if input == 0 and (output or 0) == 0 then return usage end -- a report of nothing is none
   usage = usage or {}
-  usage.input = M.count(u.prompt_tokens) or M.count(u.input_tokens) or M.count(u.promptTokenCount) or usage.input
-  usage.output = M.count(u.completion_tokens) or M.count(u.output_tokens) or M.count(u.candidatesTokenCount)
-    or usage.output
+  usage.input, usage.output = input or usage.input, output or usage.output
   usage.cached = cached_of(u) or usage.cached
   if type(u.cost) == "number" and u.cost >= 0 and u.cost < math.huge then usage.cost = u.cost end
   return next(usage) and usage or nil

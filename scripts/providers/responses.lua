@@ -161,6 +161,10 @@ local function add_item(acc, event, raw, final, parts)
     if type(raw.arguments) == "table" then item.pieces = { json.encode(raw.arguments) } end
     parts[#parts + 1] = { type = "tool_call" }
   elseif kind == "reasoning" then
+    local s = final and not item.seen and text_of({ content = raw.summary }) or ""
+    if s == "" and final and not item.seen then s = text_of(raw) end
+    if s ~= "" then parts[#parts + 1] = { type = "reasoning", text = s } end
+    item.seen = item.seen or final
     if final and is_text(raw.encrypted_content) then
       item.raw = { type = "reasoning", id = raw.id, summary = raw.summary or json.array {},
         encrypted_content = raw.encrypted_content }

@@ -55,7 +55,8 @@ describe("wire", function()
     end
     local usage = wire.usage({ input = 1, cached = 2, output = 3, cost = 4 }, { prompt_tokens = 7, cost = -1 })
     assert.same({ input = 7, cached = 2, output = 3, cost = 4 }, usage)
-    for _, nothing in ipairs { 7, "x", json.null, {}, { prompt_tokens = -1 } } do
+    assert.same(usage, wire.usage(usage, { prompt_tokens = 0, completion_tokens = 0 }))
+    for _, nothing in ipairs { 7, "x", json.null, {}, { prompt_tokens = -1 }, { prompt_tokens = 0 } } do
       assert.is_nil(wire.usage(nil, nothing))
     end
   end)

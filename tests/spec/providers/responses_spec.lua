@@ -75,10 +75,11 @@ describe("providers.responses", function()
 
   it("reads an answer that was not streamed", function()
     local reply = assert(request.read(responses, { json.encode { object = "response", status = "completed",
-      output = json.array { { type = "message", content = json.array { { type = "output_text", text = "a" },
+      output = json.array { { type = "reasoning", summary = json.array { { type = "summary_text", text = "hm" } } },
+        { type = "message", content = json.array { { type = "output_text", text = "a" },
         { type = "refusal", refusal = "b" } } }, { type = "function_call", call_id = "c", name = "t",
         arguments = "{}" } }, usage = { input_tokens = 3, output_tokens = 4 } } }))
-    assert.same({ "ab", "t", 3 }, { reply.text, reply.tool_calls[1].name, reply.usage.input })
+    assert.same({ "ab", "hm", "t", 3 }, { reply.text, reply.reasoning, reply.tool_calls[1].name, reply.usage.input })
   end)
 
   it("takes what only the last event says, and pieces without an index", function()
