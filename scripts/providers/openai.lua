@@ -310,15 +310,51 @@ local function add_body(acc, body, parts)
   end
 end
 
+-- Most events of a stream are the one before with another text.  What stands around the text is
+-- remembered, so that such an event needs no decoder: the same bytes around a plain string mean the same.
+local MOST_TRIES = 16
+
+local function remember(acc, data, body)
+  acc.frame = nil
+  local choice = type(body.choices) == "table" and #body.choices == 1 and body.choices[1]
+  local delta = type(choice) == "table" and choice.delta
+  local said = type(delta) == "table" and delta.content
+  if not is_text(said) or said:find('["\\%c]') then return end
+  for key in pairs(delta) do
+    if key ~= "content" and key ~= "role" then return end
+  end
+  local from, to = data:find('"content":"' .. said .. '"', 1, true)
+  if not from or data:find('"content":"', 1, true) ~= from or data:find('"content":"', to, true) then return end
+  acc.frame = { before = data:sub(1, from + 10), after = data:sub(to) }
+  acc.tries = (acc.tries or 0) + 1
+end
+
+-- The text of an event that is the last one but for its text.
+local function same_frame(acc, data)
+  local before, after = acc.frame.before, acc.frame.after
+  local last = #data - #after
+  if last <= #before or data:find(before, 1, true) ~= 1 or not data:find(after, last + 1, true) then return nil end
+  local said = data:sub(#before + 1, last)
+  if said:find('["\\%c]') or not utf8.len(said) then return nil end
+  acc.tries = 0
+  return said
+end
+
 ---One event of the stream, or the whole body of an answer that was not streamed.
 ---@param event {event: string?, data: string}
 ---@param acc table of M.start()
 ---@return {type: "text"|"reasoning"|"tool_call", text: string?}[] parts
 function M.parse(event, acc)
   local parts = {}
+  local said = acc.frame and not event.event and same_frame(acc, event.data)
+  if said then
+    add_text(acc, said, parts)
+    return parts
+  end
   local plain = event.event == nil and json.decode(event.data)
   if type(plain) == "table" and not json.is_array(plain) then
     add_body(acc, plain, parts)
+    if (acc.tries or 0) < MOST_TRIES then remember(acc, event.data, plain) end
     return parts
   end
   local values = wire.values(event)
