@@ -333,7 +333,7 @@ describe("providers.openai", function()
   end)
 
   it("reads an event that differs from the last one only in its text as any other", function()
-    local function stream(...)
+    local function play(...)
       local acc, said = openai.start(), {}
       for _, data in ipairs { ... } do
         for _, part in ipairs(openai.parse({ data = data }, acc)) do said[#said + 1] = part.type .. "=" .. part.text end
@@ -341,20 +341,23 @@ describe("providers.openai", function()
       return table.concat(said, " "), openai.finish(acc)
     end
     local function event(content, rest)
-      return '{"choices":[{"index":0,"delta":{"content":' .. content .. '},"finish_reason":null' .. (rest or "") .. "}]}"
+      local tail = '},"finish_reason":null' .. (rest or "") .. "}]}"
+      return '{"choices":[{"index":0,"delta":{"content":' .. content .. tail
     end
-    assert.equal("text=a text=b text=c", (stream(event '"a"', event '"b"', event '"c"')))
+    assert.equal("text=a text=b text=c", (play(event '"a"', event '"b"', event '"c"')))
     -- Escapes, other frames, a quote that would close the string: all through the decoder.
-    assert.equal('text=a text="\\\n text=é text=d', (stream(event '"a"', event '"\\"\\\\\\n"', event '"é"', event '"d"')))
-    local said, reply = stream(event '"a"', event '"b"',
+    local said = play(event '"a"', event '"\\"\\\\\\n"', event '"é"', event '"d"')
+    assert.equal('text=a text="\\\n text=é text=d', said)
+    local reply
+    said, reply = play(event '"a"', event '"b"',
       event('"c"', ',"usage":{"prompt_tokens":5,"completion_tokens":2}'), event('""', ',"x":1'),
       '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}')
     assert.equal("text=a text=b text=c", said)
     assert.equal("stop", reply.finish)
     assert.equal(5, reply.usage.input)
     -- The text itself holds what looks like the frame.
-    assert.equal('text=a text="content":"x text=z', (stream(event '"a"', event '"\\"content\\":\\"x"', event '"z"')))
+    assert.equal('text=a text="content":"x text=z', (play(event '"a"', event '"\\"content\\":\\"x"', event '"z"')))
     -- Bytes that are no UTF-8 mean the same, whichever way they come.
-    assert.equal("text=a " .. stream(event '"\255"'), (stream(event '"a"', event '"\255"')))
+    assert.equal("text=a " .. play(event '"\255"'), (play(event '"a"', event '"\255"')))
   end)
 end)
