@@ -136,6 +136,10 @@ else
 	@$(ASAN_MAKE) -j2 test-bins >/dev/null
 	@BUILD=$(BUILD) sh tests/all.sh plain so asan
 endif
+# test-sandbox: all attacks on the sandbox and all ordinary work in it, as root also for an ordinary user
+test-sandbox: all
+	@BUILD=$(BUILD) sh tests/sandbox/all.sh
+.PHONY: test-sandbox
 # test-asan: unit tests, specs and the allocation-failure sweep under ASAN and UBSAN
 test-asan: deps-test
 	@$(ASAN_MAKE) -j2 test-bins >/dev/null

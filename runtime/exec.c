@@ -297,9 +297,9 @@ static int spawn_failed(lua_State *L, const exec_refusal *r) {
 
 static int exec_spawn(lua_State *L) {
     static const char *const known[] = {
-        "argv",     "env",      "cwd",     "stdin", "fds",     "head",     "tail",
-        "blob",     "blob_max", "timeout", "grace", "merge",   "rlimits",  "stream",
-        "err_head", "join",     "mounts",  "drop",  "seccomp", "landlock", NULL};
+        "argv",     "env",     "cwd",     "stdin",    "fds",     "head",   "tail",     "blob",
+        "blob_max", "timeout", "grace",   "merge",    "rlimits", "stream", "err_head", "join",
+        "mounts",   "drop",    "seccomp", "landlock", "cgroups", NULL};
     exec_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.report = -1;

@@ -59,7 +59,13 @@ typedef struct exec_ns {
 } exec_ns;
 
 typedef struct exec_mount {
-    enum exec_mount_kind { MOUNT_BIND, MOUNT_RO_BIND, MOUNT_TMPFS, MOUNT_READONLY } kind;
+    enum exec_mount_kind {
+        MOUNT_BIND,
+        MOUNT_RO_BIND,
+        MOUNT_TMPFS,
+        MOUNT_READONLY,
+        MOUNT_LINK
+    } kind;
     bool optional;
     const char *from, *path; /* from of MOUNT_TMPFS: its options */
 } exec_mount;
@@ -76,6 +82,7 @@ typedef struct exec_plan {
         struct rlimit value;
     } limits[8];
     size_t nlimits;
+    char **cgroups;      /* files that move whoever writes to them; NULL: none */
     const exec_ns *join; /* NULL: ours, and no process 1 */
     exec_mount *mounts;
     size_t nmounts;
@@ -150,6 +157,16 @@ static void child_bonds(exec_plan *p) {
 #else
     (void)p;
 #endif
+}
+
+/* Before the namespaces are entered, where these files can't be seen. */
+static bool child_cgroups(exec_plan *p) {
+    for (char **path = p->cgroups; path && *path; path++) {
+        int fd = open(*path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0 || write(fd, "0", 1) != 1) return refuse(p, "cgroup", *path);
+        close(fd);
+    }
+    return true;
 }
 
 /* A session of its own, for the terminal and for keys.  Where there are no keys, or a filter
@@ -230,6 +247,7 @@ static _Noreturn void child_run(exec_plan *p) {
 
 static _Noreturn void child_main(exec_plan *p) {
     child_bonds(p);
+    if (!child_cgroups(p)) _exit(127);
 #if EXEC_LINUX
     if (p->join) child_contain(p);
 #endif

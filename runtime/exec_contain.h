@@ -25,6 +25,10 @@
 #include <sys/mount.h>
 #include <sys/statfs.h>
 
+#ifndef SYS_open_tree
+#define SYS_open_tree 428
+#define SYS_move_mount 429
+#endif
 #ifndef SYS_mount_setattr
 #define SYS_mount_setattr 442
 #endif
@@ -50,12 +54,25 @@ static bool make_readonly(const char *path) {
     return mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | kept, NULL) == 0;
 }
 
+/* A symbolic link itself, which mount() would follow. */
+static bool mount_link(const exec_mount *m) {
+    unsigned flags = 1U | O_CLOEXEC | AT_SYMLINK_NOFOLLOW; /* 1: OPEN_TREE_CLONE */
+    int fd = (int)syscall(SYS_open_tree, AT_FDCWD, m->from, flags);
+    if (fd < 0) return false;
+    long failed = syscall(SYS_move_mount, fd, "", AT_FDCWD, m->path, 4U); /* F_EMPTY_PATH */
+    int err = errno;
+    close(fd);
+    errno = err;
+    return !failed;
+}
+
 static bool mount_one(const exec_mount *m) {
     unsigned long bind = MS_BIND | MS_REC;
     switch (m->kind) {
     case MOUNT_BIND: return mount(m->from, m->path, NULL, bind, NULL) == 0;
     case MOUNT_RO_BIND:
         return mount(m->from, m->path, NULL, bind, NULL) == 0 && make_readonly(m->path);
+    case MOUNT_LINK: return mount_link(m);
     case MOUNT_TMPFS: return mount("tmpfs", m->path, "tmpfs", MS_NOSUID | MS_NODEV, m->from) == 0;
     default: return make_readonly(m->path);
     }

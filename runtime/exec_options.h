@@ -55,19 +55,24 @@ static char **string_array(lua_State *L, lua_Integer n) {
     return array;
 }
 
-/* The list is a copy: a finalizer that changes the caller's table can't free our strings. */
+/* The same of a list that the caller gave.  It is copied: a finalizer that changes the caller's
+ * table can't free our strings. */
+static char **check_strings(lua_State *L, lua_Integer n, const char *what) {
+    lua_createtable(L, n < 1024 ? (int)n : 0, 0); /* given list */
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, -2, i);
+        check_text(L, what);
+        lua_rawseti(L, -2, i);
+    }
+    return string_array(L, n); /* given list array */
+}
+
 static void parse_argv(lua_State *L, exec_plan *plan) {
     if (lua_getfield(L, 1, "argv") != LUA_TTABLE)
         luaL_argerror(L, 1, "option 'argv' must be a list of strings");
     lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
     luaL_argcheck(L, n > 0, 1, "option 'argv' is empty");
-    lua_createtable(L, n < 1024 ? (int)n : 0, 0); /* argv list */
-    for (lua_Integer i = 1; i <= n; i++) {
-        lua_rawgeti(L, -2, i);
-        check_text(L, "each of 'argv'");
-        lua_rawseti(L, -2, i);
-    }
-    plan->argv = string_array(L, n); /* argv list array */
+    plan->argv = check_strings(L, n, "each of 'argv'");
 }
 
 static void parse_env(lua_State *L, exec_plan *plan) {
@@ -167,7 +172,8 @@ static bool parse_mount(exec_mount *m, const char *kind, const char *a, const ch
         bool optional;
     } kinds[] = {{"bind", MOUNT_BIND, 2, false},       {"bind-try", MOUNT_BIND, 2, true},
                  {"ro-bind", MOUNT_RO_BIND, 2, false}, {"ro-bind-try", MOUNT_RO_BIND, 2, true},
-                 {"tmpfs", MOUNT_TMPFS, 2, false},     {"remount-ro", MOUNT_READONLY, 1, false}};
+                 {"tmpfs", MOUNT_TMPFS, 2, false},     {"remount-ro", MOUNT_READONLY, 1, false},
+                 {"bind-link", MOUNT_LINK, 2, false}};
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kind, kinds[i].name) != 0 || !a || (kinds[i].words == 2) != (b != NULL))
             continue;
@@ -198,7 +204,15 @@ static void parse_mounts(lua_State *L, exec_plan *plan) {
     }
 }
 
+static void parse_cgroups(lua_State *L, exec_plan *plan) {
+    int type = lua_getfield(L, 1, "cgroups");
+    if (type == LUA_TNIL) return;
+    luaL_argcheck(L, type == LUA_TTABLE, 1, "option 'cgroups' must be a list");
+    plan->cgroups = check_strings(L, (lua_Integer)lua_rawlen(L, -1), "each of 'cgroups'");
+}
+
 static void parse_confinement(lua_State *L, exec_plan *plan) {
+    parse_cgroups(L, plan);
     parse_join(L, plan);
     parse_mounts(L, plan);
     plan->drop = tr_opt_boolean(L, 1, "drop", false);
@@ -211,7 +225,7 @@ static void parse_confinement(lua_State *L, exec_plan *plan) {
 }
 
 static bool is_confined(const exec_plan *plan) {
-    return plan->join || plan->drop || plan->landlock >= 0 || plan->filter;
+    return plan->join || plan->drop || plan->landlock >= 0 || plan->filter || plan->cgroups;
 }
 
 #endif

@@ -192,10 +192,11 @@ local exec = {}
 ---/proc, and no capabilities; argv, cwd and PATH are looked up inside
 ---@field mounts string[][]? with join, in the command's own mount namespace, in this order: {"bind", FROM, TO},
 ---{"ro-bind", FROM, TO}, {"bind-try"|"ro-bind-try", ...} (passed by when missing), {"tmpfs", TO, "mode=0755"},
----{"remount-ro", PATH} (a mount and all below it)
+---{"remount-ro", PATH} (a mount and all below it), {"bind-link", FROM, TO} (the symbolic link itself; Linux 5.2)
 ---@field drop boolean? no capabilities, no new privileges (join implies it); default false
 ---@field seccomp string? of terret.seccomp; with join or drop
 ---@field landlock integer? fd() of a ruleset; with join or drop
+---@field cgroups string[]? files cgroup.procs of the cgroups that it starts in (Linux)
 
 ---Starts a command in a session of its own; its main process dies with terret (Linux).  stdin,
 ---stdout, stderr and the named fds are all that it inherits.  Ends when the main process ends: the

@@ -1,10 +1,11 @@
 -- sandbox/init.lua - terret.sandbox: picks a backend and starts commands through it.
 --
--- A backend is a file in the directory of backends: {name, available, wrap}.  `auto` takes the first
+-- A backend is a file in the directory of backends: {name, available, wrap, close?}.  `auto` takes the first
 -- that works, and never `none`: without a sandbox nothing runs unless the user typed
 -- `--sandbox none`.
 
 local exec = require "terret.exec"
+local task = require "terret.task"
 
 local M = {}
 
@@ -16,7 +17,7 @@ local AUTO = { "bubblewrap", "landlock", "seatbelt" }
 local function names()
   local ok, registry = pcall(require, "terret.registry")
   if ok then return registry.names("sandbox") end
-  return { "bubblewrap", "none", "seatbelt" }
+  return { "bubblewrap", "landlock", "none", "seatbelt" }
 end
 
 local function load_backend(name)
@@ -82,10 +83,33 @@ function M.pick(name)
     .. table.concat(reasons, "; "), "no_sandbox"
 end
 
--- What is to be done when a process has ended: process -> plan.after.
+-- What is to be done when a process has ended: process -> {policy, after, hit}.
 local pending = setmetatable({}, { __mode = "k" })
 
-local TAKEN = { argv = true, env = true, rlimits = true, cwd = true, fds = true }
+-- What a plan may set of the options of exec.spawn, beside fds and cwd.
+local PLANNED = { "argv", "env", "rlimits", "join", "mounts", "seccomp", "landlock", "drop", "cgroups" }
+local TAKEN = { cwd = true, fds = true }
+for _, key in ipairs(PLANNED) do TAKEN[key] = true end
+
+-- terret's own environment doesn't change, so a policy's choice of it is made once.
+local environments = setmetatable({}, { __mode = "k" })
+
+local function environment(policy)
+  environments[policy] = environments[policy] or policy:env(exec.environ())
+  local copy = {}
+  for name, value in pairs(environments[policy]) do copy[name] = value end
+  return copy
+end
+
+-- A command that nothing in the kernel bounds is looked at now and then, as long as the current
+-- task lives.  Returns the limits that it hit.
+local function watch(process, limits)
+  local hit = {}
+  if limits and next(limits) and task.current() then
+    task.spawn(require("terret.sandbox.policy.watch").follow, process, limits, hit)
+  end
+  return hit
+end
 
 ---Starts argv in the sandbox.  When the process has ended, call finish(process).
 ---@param backend table
@@ -97,12 +121,12 @@ local TAKEN = { argv = true, env = true, rlimits = true, cwd = true, fds = true 
 ---@return terret.code? code
 function M.spawn(backend, policy, argv, options)
   options = options or {}
-  local plan, message, code = backend.wrap(policy, argv, policy:env(exec.environ()), options.cwd)
+  local plan, message, code = backend.wrap(policy, argv, environment(policy), options.cwd)
   if not plan then return nil, message, code end
-  local o = { argv = plan.argv, env = plan.env, rlimits = plan.rlimits }
-  o.fds = options.fds or plan.fds and {}
+  local o = { fds = options.fds or plan.fds and {} }
+  for _, key in ipairs(PLANNED) do o[key] = plan[key] end
   for number, fd in pairs(plan.fds or {}) do o.fds[number] = fd end
-  o.cwd = plan.cwd_is_host and (options.cwd or policy.project) or "/"
+  o.cwd = plan.cwd or plan.cwd_is_host and (options.cwd or policy.project) or "/"
   for key, value in pairs(options) do
     if not TAKEN[key] then
       o[key] = value
@@ -113,18 +137,36 @@ function M.spawn(backend, policy, argv, options)
   local process
   process, message, code = exec.spawn(o)
   if not process then return nil, message, code end
-  pending[process] = plan.after
+  pending[process] = { policy = policy, after = plan.after, hit = watch(process, plan.watch) }
   return process
 end
 
----What is due after the end of a process: puts aside what it left in protected places.
----Idempotent.
+---Ends what the backends keep for a policy.  What is not closed ends with terret.
+---@param policy terret.sandbox.policy
+function M.close(policy)
+  for _, name in ipairs(names()) do
+    local backend = package.loaded["terret.sandbox." .. name]
+    if type(backend) == "table" and backend.close then backend.close(policy) end
+  end
+end
+
+local function others(policy)
+  for _, other in pairs(pending) do
+    if other.policy == policy then return true end
+  end
+  return false
+end
+
+---What is due after the end of a process, before it is closed: puts aside what it left in protected
+---places.  Idempotent.
 ---@param process terret.exec.process
 ---@return string[] notes for the user and the model
 function M.finish(process)
-  local after = pending[process]
+  local due = pending[process]
   pending[process] = nil
-  return after and after() or {}
+  if not due or not due.after then return {} end
+  local open, status = pcall(process.status, process)
+  return due.after(open and status or {}, due.hit, not others(due.policy))
 end
 
 return M

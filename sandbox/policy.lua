@@ -9,8 +9,10 @@
 -- --rw names, and the session's own /tmp, /var/tmp and /dev/shm.
 
 local fs = require "terret.fs"
+local copies = require "terret.sandbox.policy.copies"
 local environ = require "terret.sandbox.policy.environ"
 local git = require "terret.sandbox.policy.git"
+local quarantine = require "terret.sandbox.policy.quarantine"
 local secrets = require "terret.sandbox.policy.secrets"
 
 local M = {}
@@ -35,7 +37,13 @@ local CACHES = { ".cache", ".npm", ".yarn", ".bun/install/cache", ".local/share/
 local STORES = { ".cargo/registry", ".cargo/git", "go/pkg/mod", ".m2/repository", ".gradle/caches", ".nuget/packages",
   ".gem/ruby", ".hex/packages" }
 
-local LIMITS = { nproc = 1024, fsize = 2 * 1024 * 1024 * 1024, core = 0 }
+local GIB = 1024 * 1024 * 1024
+local LIMITS = { nproc = 1024, memory = 3 * GIB, fsize = 2 * GIB, nofile = 65536, core = 0 }
+
+-- How a limit is said, and the signal that it ends a command with.
+local LIMIT_WORDS = { { name = "nproc", words = "%d processes", unit = 1 },
+  { name = "memory", words = "%d MB of memory", unit = 1048576 },
+  { name = "fsize", words = "%d MB a file", unit = 1048576, signal = "XFSZ" } }
 
 ---@class terret.sandbox.policy
 ---@field project string real path
@@ -191,7 +199,7 @@ end
 
 ---@param options table project, home, rw, net, tmp, cache_dir, state_dir, config_dir, readonly,
 --- allow_root (the project may be the home directory), hide and drop_env (further paths and
---- names of variables), limits (nproc, fsize, core)
+--- names of variables), limits (nproc, memory, fsize, nofile, core)
 ---@return terret.sandbox.policy?
 ---@return string? message
 ---@return terret.code? code "refused"
@@ -290,17 +298,46 @@ end
 ---What is protected inside the writable places, as it is now.
 ---@return terret.sandbox.git
 function Policy:guarded()
-  if self.readonly then return { pins = {}, ro = {}, rw = {}, watch = {} } end
+  if self.readonly then
+    return { pins = {}, ro = {}, rw = {}, configs = {}, watch = {}, nests = {}, known = {} }
+  end
   local state = git.inspect(self.project, function(path) return self:writable(path) end, self.git_pinned)
   git.guard(state, self.project .. "/.terret")
   return state
 end
 
----Puts aside what a command left where nothing may appear.
+---The copies of git's configuration for commands, where the session has a directory for them.
+---@return terret.sandbox.copies?
+function Policy:git_copies()
+  if self.tmp and not self.copies then self.copies = copies.new(self.tmp .. ".git") end
+  return self.copies
+end
+
+---Puts aside what a command left where nothing may appear, takes over what it changed of git's
+---configuration.
 ---@param guarded terret.sandbox.git as it was before the command
+---@param alone boolean? no other command of this policy is running
 ---@return string[] notes
-function Policy.settle(_, guarded)
-  return git.settle(guarded.watch, require("terret.hash").random(4))
+function Policy:settle(guarded, alone)
+  local notes = quarantine.settle(guarded, self.tmp and self.tmp .. ".quarantine",
+    function() return require("terret.hash").random(4) end)
+  local dropped = self.copies and self.copies:merge(guarded.configs, alone or false) or {}
+  return table.move(dropped, 1, #dropped, #notes + 1, notes)
+end
+
+---What is to be said about the limits that a command hit.
+---@param status table of the process
+---@param hit table<string, boolean> limits that something saw it hit
+---@return string[] notes
+function Policy:limit_notes(status, hit)
+  local notes = {}
+  for _, l in ipairs(LIMIT_WORDS) do
+    if hit[l.name] or status.signal and status.signal == l.signal then
+      notes[#notes + 1] = ("the limit of %s was reached (the limit '%s' of the sandbox)")
+        :format(l.words:format(self.limits[l.name] // l.unit), l.name)
+    end
+  end
+  return notes
 end
 
 -- The file tools --------------------------------------------------------------------------------
@@ -407,12 +444,15 @@ function Policy:explain()
   local g = self:guarded()
   for _, dir in ipairs(g.rw) do say("writable: %s (git directory of the project)", dir) end
   for _, path in ipairs(g.ro) do say("read-only: %s", path) end
+  for _, path in ipairs(g.configs) do say("copied: %s, where a backend can; harmless changes are taken over", path) end
   for _, w in ipairs(g.watch) do say("watched: %s", w.path) end
   for _, h in ipairs(self:hidden()) do
     say("hidden: %s%s", h.path, h.keep and " (but for " .. h.keep .. ")" or "")
   end
   say("network: %s", #self.net == 0 and "none" or table.concat(self.net, ", "))
-  say("limits: %d processes, %d MB a file", self.limits.nproc, self.limits.fsize // 1048576)
+  local limits = self.limits
+  say("limits: %d processes, %d MB of memory, %d MB a file, %d descriptors", limits.nproc, limits.memory // 1048576,
+    limits.fsize // 1048576, limits.nofile)
   say("all else is readable and not writable")
   return lines
 end

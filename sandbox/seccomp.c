@@ -215,6 +215,11 @@ static int seccomp_filter(lua_State *L) {
     r.ctx = *owner = seccomp_init(SCMP_ACT_ALLOW);
     if (!r.ctx) return tr_fail(L, "no_memory", "seccomp: no memory");
     note(&r, seccomp_attr_set(r.ctx, SCMP_FLTATR_ACT_BADARCH, foreign));
+#if SCMP_VER_MAJOR > 2 || SCMP_VER_MINOR >= 5
+    /* A tree instead of a list: when a command starts, the kernel runs the program once for each
+     * call that there is. */
+    seccomp_attr_set(r.ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+#endif
     for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, 3); i <= n; i++) {
         lua_rawgeti(L, 3, i);
         add_rule(L, &r, 2);

@@ -40,8 +40,13 @@ local SOURCES = {
     if #changed == 0 then return nil end
     return "changed on disk since you saw them: " .. text.safe(table.concat(changed, ", "), { newline = false })
   end,
+  jobs = function(agent)
+    local jobs = agent.shared.jobs
+    local ended = jobs and jobs:finished_notes(agent.policy) or {}
+    return #ended > 0 and table.concat(ended, "\n") or nil
+  end,
 }
-local ORDER = { "branch", "files" }
+local ORDER = { "branch", "files", "jobs" }
 
 ---Facts that changed since the last request, as one note.
 ---@param agent terret.agent

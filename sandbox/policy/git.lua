@@ -6,7 +6,8 @@
 -- pointer files.  The rest of `.git` is writable: a command commits, stashes, branches.
 --
 -- What is missing can't be protected before: a mount needs something to be mounted on.  It is
--- watched: what has appeared when the command ended is renamed, so that git doesn't find it.
+-- watched: what has appeared when the command ended is put aside (quarantine.lua).  Backends that
+-- can give a command its own copy of a configuration file do so (copies.lua).
 --
 -- Outside the project (linked worktrees, submodules) a git directory is writable only when it
 -- names this project itself; else any `.git` file could make another repository writable.
@@ -28,13 +29,18 @@ local GUARDED = { "hooks", "config", "config.worktree", "commondir", "gitdir" }
 ---@field pins string[] directories that become mounts, so that they can't be renamed
 ---@field ro string[] read-only
 ---@field rw string[] git directories outside the project that are writable
+---@field configs string[] of the read-only ones: configuration files
 ---@field watch {path: string, kind: string, id: string?}[]
+---@field nests {path: string, kind: string, depth: integer}[] where submodules' and worktrees' directories are
+---@field known table<string, boolean> those that were there
 
 local function lstat(path) return fs.stat(path, { follow = false }) end
 
 local function identity(info)
   return ("%d:%d:%.9f"):format(info.dev, info.inode, info.mtime)
 end
+
+M.identity = identity
 
 local function read_line(path)
   local text = fs.read(path, { max = MAX_POINTER })
@@ -59,41 +65,63 @@ local function guard(state, path, kind)
     if target and state.writable(target) then add(state.ro, target) end
   else
     add(state.ro, path)
+    return info.type
   end
 end
 M.guard = guard
 
 local function guard_directory(state, dir)
   for _, name in ipairs(GUARDED) do
-    guard(state, dir .. "/" .. name, name == "hooks" and "hooks" or nil)
+    local path = dir .. "/" .. name
+    local found = guard(state, path, name == "hooks" and "hooks" or nil)
+    if found == "file" and name == "config" then add(state.configs, path) end
   end
 end
 
--- Submodules' and worktrees' git directories below dir: those that hold a HEAD.  Names of
--- submodules may have slashes, so it looks a few levels down.
-local function guard_nested(state, dir, depth)
-  local entries = fs.list(dir)
-  if not entries or #entries == 0 then return end
-  add(state.pins, dir)
-  for _, e in ipairs(entries) do
+---The git directories below a directory: those that hold a HEAD, and links.  Names of submodules may
+---have slashes, so it looks a few levels down.
+---@param dir string
+---@param depth integer
+---@param each fun(path: string, is_link: boolean)
+function M.each_nested(dir, depth, each)
+  for _, e in ipairs(fs.list(dir) or {}) do
     local path = dir .. "/" .. e.name
-    if e.type == "directory" and state.nested < MAX_NESTED then
+    if e.type == "link" then
+      each(path, true)
+    elseif e.type == "directory" then
       if lstat(path .. "/HEAD") then
-        state.nested = state.nested + 1
-        add(state.pins, path)
-        guard_directory(state, path)
-        guard_nested(state, path .. "/modules", 3)
+        each(path, false)
       elseif depth > 0 then
-        guard_nested(state, path, depth - 1)
+        M.each_nested(path, depth - 1, each)
       end
     end
   end
 end
 
+-- A directory and those between it and an outer one, once each.
+local function pin(state, path, outer)
+  if state.pinned[path] then return end
+  state.pinned[path] = true
+  if path ~= outer then pin(state, path:match("^(.+)/"), outer) end
+  add(state.pins, path)
+end
+
+local function guard_nested(state, dir, kind, depth)
+  add(state.nests, { path = dir, kind = kind, depth = depth })
+  M.each_nested(dir, depth, function(path, is_link)
+    state.known[path] = true
+    if is_link or state.nested >= MAX_NESTED then return end
+    state.nested = state.nested + 1
+    pin(state, path, dir)
+    guard_directory(state, path)
+    if kind == "modules" then guard_nested(state, path .. "/modules", kind, depth) end
+  end)
+end
+
 local function guard_repository(state, dir)
   guard_directory(state, dir)
-  guard_nested(state, dir .. "/modules", 3)
-  guard_nested(state, dir .. "/worktrees", 0)
+  guard_nested(state, dir .. "/modules", "modules", 3)
+  guard_nested(state, dir .. "/worktrees", "worktrees", 0)
 end
 
 -- The value of `key` in the section [core] of a configuration file; no includes, no escapes.
@@ -142,7 +170,8 @@ end
 ---@param pinned boolean it was a directory when the session began
 ---@return terret.sandbox.git
 function M.inspect(project, writable, pinned)
-  local state = { pins = {}, ro = {}, rw = {}, watch = {}, nested = 0, writable = writable }
+  local state = { pins = {}, ro = {}, rw = {}, configs = {}, watch = {}, nests = {}, known = {}, pinned = {},
+    nested = 0, writable = writable, project = project }
   local path = project .. "/.git"
   local info = lstat(path)
   if not info then
@@ -160,92 +189,6 @@ function M.inspect(project, writable, pinned)
     if target and writable(target) then guard_repository(state, target) end
   end
   return state
-end
-
--- After the command -------------------------------------------------------------------------
-
--- What `git init`, `clone` and `remote add` write.  Anything else in a new repository's
--- configuration might name a program.
-local PLAIN = { user = true, init = true, remote = true, branch = true, extensions = true }
-local PLAIN_CORE = { repositoryformatversion = true, filemode = true, bare = true, logallrefupdates = true,
-  ignorecase = true, precomposeunicode = true, symlinks = true, autocrlf = true, eol = true }
-local NOT_PLAIN = { receivepack = true, uploadpack = true, vcs = true, proxy = true, worktreeconfig = true }
-
-local function plain_config(path)
-  local text = fs.read(path, { max = 1048576 })
-  if not text then return lstat(path) == nil end
-  local section
-  for line in text:gmatch("[^\r\n]+") do
-    local head, rest = line:match("^%s*%[%s*([%w%-%.]+)[^%]]*%](.*)$")
-    if head then
-      section = head:lower()
-      if not (section == "core" or PLAIN[section]) or rest:find("%S") then return false end
-    else
-      local name = line:match("^%s*([%w%-]+)")
-      if name then
-        name = name:lower()
-        if not section or section == "core" and not PLAIN_CORE[name] or NOT_PLAIN[name] then return false end
-      elseif line:find("%S") and not line:find("^%s*[#;]") then
-        return false
-      end
-    end
-    if line:sub(-1) == "\\" then return false end
-  end
-  return true
-end
-
-local function only_samples(dir)
-  local info = lstat(dir)
-  if not info then return true end
-  if info.type ~= "directory" then return false end
-  for _, e in ipairs(fs.list(dir) or {}) do
-    if e.name:sub(-7) ~= ".sample" then return false end
-  end
-  return true
-end
-
--- What is wrong at a watched place: the paths to put aside.
-local function offending(w)
-  local info = lstat(w.path)
-  if w.kind == "changed" then
-    if info and identity(info) ~= w.id then return { w.path } end
-  elseif not info then
-    return {}
-  elseif w.kind == "absent" then
-    return { w.path }
-  elseif w.kind == "hooks" then
-    if not only_samples(w.path) then return { w.path } end
-  elseif w.kind == "repository" then
-    if info.type ~= "directory" then return { w.path } end
-    local bad = {}
-    if not plain_config(w.path .. "/config") then add(bad, w.path .. "/config") end
-    if not only_samples(w.path .. "/hooks") then add(bad, w.path .. "/hooks") end
-    for _, name in ipairs { "commondir", "config.worktree" } do
-      if lstat(w.path .. "/" .. name) then add(bad, w.path .. "/" .. name) end
-    end
-    return bad
-  end
-  return {}
-end
-
----Puts aside what a command left where nothing may appear.
----@param watch {path: string, kind: string, id: string?}[]
----@param suffix string of the new names
----@return string[] notes one for each thing that was put aside
-function M.settle(watch, suffix)
-  local notes = {}
-  for _, w in ipairs(watch) do
-    for _, path in ipairs(offending(w)) do
-      local aside = path .. ".refused-" .. suffix
-      local ok, message = fs.rename(path, aside)
-      if ok then
-        add(notes, ("%s is protected; what the command made there is now %s"):format(path, aside))
-      else
-        add(notes, ("%s is protected, but what is there now could not be put aside: %s"):format(path, message))
-      end
-    end
-  end
-  return notes
 end
 
 return M

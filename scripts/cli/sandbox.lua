@@ -129,8 +129,8 @@ local function run(backend, policy, argv, seconds)
   while not process:status() do task.await(process) end
   if watcher then task.cancel(watcher) end
   local status = process:status()
-  process:close()
   for _, note in ipairs(sandbox.finish(process)) do say("%s", note) end
+  process:close()
   return exit_status(status, state, output, backend)
 end
 

@@ -58,16 +58,20 @@ local function timeout_of(args, call)
   return got, got ~= wanted and ("[timeout set to %g s]"):format(got) or nil
 end
 
+-- A job has no time limit unless one is given.
+local function start_job(args, call)
+  local list = call.jobs or call.agent and require("terret.jobs").of(call.agent)
+  if not list then return nil, "background jobs are not available here; run it without background" end
+  return list:start({ command = args.command, argv = { shell, "-c", args.command }, timeout = args.timeout }, call)
+end
+
 local function run(args, call)
   local command = args.command
   if not command:find("%S") then return nil, "command is empty" end
   if command:find("\0", 1, true) then return nil, "command must not hold a NUL byte" end
   local timeout, remark = timeout_of(args, call)
-  if args.background then
-    if not call.jobs then return nil, "background jobs are not available here; run it without background" end
-    return call.jobs:start { command = command, timeout = args.timeout }
-  end
   shell = shell or find_shell()
+  if args.background then return start_job(args, call) end
   local max = call.limits.bash_bytes
   local id, blob = call:blob_path()
   local result, message, code = call:exec({ shell, "-c", command },
@@ -90,7 +94,7 @@ return {
   parameters = {
     command = { "string", "the command line" },
     timeout = { "number?", "seconds; 120 if not given" },
-    background = { "boolean?", "start it as a job that goes on" },
+    background = { "boolean?", "start it as a job that goes on; `job` shows its output and stops it" },
   },
   run = run,
 }

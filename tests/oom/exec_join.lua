@@ -18,7 +18,7 @@ end
 local join <close> = assert(exec.namespaces(math.tointeger(said:match('"child%-pid": (%d+)'))))
 join:names()
 exec.namespaces(0x7fffffff)
-local p <close> = assert(exec.spawn { argv = { "sh", "-c", "exit 3" }, join = join,
+local p <close> = assert(exec.spawn { argv = { "sh", "-c", "exit 3" }, join = join, cgroups = { "/dev/null" },
   mounts = { { "tmpfs", "/mnt", "mode=0755" }, { "remount-ro", "/mnt" }, { "ro-bind-try", "/no/such", "/mnt" } } })
 while not p:ready() do reactor.poll(1) end
 assert(p:status().code == 3)

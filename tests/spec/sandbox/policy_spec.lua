@@ -231,7 +231,7 @@ describe("sandbox.policy", function()
     it("has nothing to do when the project is read-only", function()
       repository(project .. "/.git")
       local g = assert(new { readonly = true }):guarded()
-      assert.same({ pins = {}, ro = {}, rw = {}, watch = {} }, g)
+      assert.same({ pins = {}, ro = {}, rw = {}, configs = {}, watch = {}, nests = {}, known = {} }, g)
     end)
 
     describe("settle", function()
@@ -288,11 +288,22 @@ describe("sandbox.policy", function()
         fsmonitor = "[core]\n\tfsmonitor = evil\n", hooksPath = "[core]\nhooksPath=evil\n",
         include = "[include]\n\tpath = evil\n", alias = "[alias]\n\tst = !evil\n",
         ["on the section's line"] = "[core] fsmonitor = evil\n", ["a section's case"] = "[CORE]\nFSMonitor = evil\n",
-        ["a continued line"] = "[user]\nname = a\\\nb\n", ["no section"] = "fsmonitor = evil\n",
         subsection = '[diff "x"]\n\ttextconv = evil\n', ["worktree"] = "[extensions]\n\tworktreeConfig = true\n",
-        ["a word without letters"] = "[core]\n=\n", sshCommand = "[core]\n\tsshCommand = evil\n",
+        sshCommand = "[core]\n\tsshCommand = evil\n", ["a continued line"] = "[alias]\nst = a\\\nb\n",
       } do
-        it("puts aside a new repository's configuration: " .. name, function()
+        it("drops from a new repository's configuration: " .. name, function()
+          local notes = settle(function()
+            repository(project .. "/.git")
+            write(project .. "/.git/config", "[user]\n\tname = n\n" .. text)
+          end)
+          assert.equal(1, #notes)
+          assert.matches("^dropped from ", notes[1])
+          assert.equal("[user]\n\tname = n\n", (fs.read(project .. "/.git/config")))
+        end)
+      end
+
+      for name, text in pairs { ["no section"] = "fsmonitor = evil\n", ["a word without letters"] = "[core]\n=\n" } do
+        it("puts aside a new repository's configuration that can't be read: " .. name, function()
           local notes = settle(function()
             repository(project .. "/.git")
             write(project .. "/.git/config", text)
@@ -301,6 +312,38 @@ describe("sandbox.policy", function()
           assert.is_false(exists("/.git/config"))
         end)
       end
+
+      it("puts things into the session's quarantine, not beside", function()
+        repository(project .. "/.git")
+        local notes = settle(function() write(project .. "/.terret/x", "evil") end)
+        local aside = notes[1]:match("is now (.*)$")
+        assert.matches(base .. "/s/tmp.quarantine/.terret-", aside, 1, true)
+        assert.equal("evil", (fs.read(aside .. "/x")))
+      end)
+
+      it("looks at submodules and worktrees that a command made", function()
+        repository(project .. "/.git")
+        mkdir(project .. "/lib")
+        local notes = settle(function()
+          repository(project .. "/.git/modules/lib")
+          write(project .. "/.git/modules/lib/config", "[core]\n\tworktree = ../../../lib\n\tfsmonitor = evil\n")
+          repository(project .. "/.git/modules/out")
+          write(project .. "/.git/modules/out/config", "[core]\n\tworktree = ../../../../other\n")
+          write(project .. "/.git/modules/out/hooks/pre-commit", "evil")
+          link(base .. "/evil", project .. "/.git/modules/link")
+          write(project .. "/.git/worktrees/good/HEAD", "ref: refs/heads/x\n")
+          write(project .. "/.git/worktrees/good/commondir", "../..\n")
+          write(project .. "/.git/worktrees/bad/HEAD", "ref: refs/heads/x\n")
+          write(project .. "/.git/worktrees/bad/commondir", "../../../evil\n")
+        end)
+        assert.equal("[core]\n\tworktree = ../../../lib\n", (fs.read(project .. "/.git/modules/lib/config")))
+        assert.equal("", (fs.read(project .. "/.git/modules/out/config")))
+        for _, path in ipairs { "/modules/out/hooks", "/modules/link", "/worktrees/bad" } do
+          assert.is_false(exists("/.git" .. path), path)
+        end
+        assert.is_true(exists("/.git/worktrees/good/HEAD"))
+        assert.equal(5, #notes)
+      end)
 
       it("puts aside a file or link as new .git", function()
         assert.equal(1, #settle(function() write(project .. "/.git", "gitdir: evil\n") end))
