@@ -396,7 +396,11 @@ function Agent:backend()
   local shared = self.shared
   if not shared.backend then
     local backend, message, code = sandbox.pick(self.cfg.sandbox or "auto")
-    if not backend then return nil, message, code end
+    if not backend then
+      if not shared.no_backend then self:emit("warning", { text = "commands are refused: " .. message }) end
+      shared.no_backend = true
+      return nil, message, code
+    end
     shared.backend = backend
   end
   return shared.backend

@@ -196,7 +196,18 @@ local function make_ui(opts, cfg, headless)
   local ui, message, code = registry.load("ui", name)
   if not ui then return nil, message, code end
   local color = tty.isatty(1) and not os.getenv("NO_COLOR") and os.getenv("TERM") ~= "dumb"
-  return ui.new { out = io.stdout, err = io.stderr, cfg = cfg, color = color, only_result = opts.output == "json" }
+  local ui_object
+  -- A reader that is gone ends the run: nobody pays for what nobody reads.
+  local out = { flush = function() return io.stdout:flush() end }
+  function out:write(...)
+    local ok, why = io.stdout:write(...)
+    if ok then ok, why = io.stdout:flush() end
+    if not ok and ui_object and ui_object.on_broken then ui_object.on_broken() end
+    return ok and self, why
+  end
+  ui_object = ui.new { out = name == "jsonl" and out or io.stdout, err = io.stderr, cfg = cfg, color = color,
+    only_result = opts.output == "json" }
+  return ui_object
 end
 
 -- Whether any script may come from a disk.
@@ -238,22 +249,21 @@ local function watch_signals(agent)
   return got
 end
 
-local function run_headless(agent, ui, opts)
+local function run_headless(agent, ui, words)
   local task = require "terret.task"
-  local words = opts.prompt
-  local piped = read_stdin()
-  if piped then words = (words ~= "" and words .. "\n\n" or "") .. piped end
-  if not words:find("%S") then
-    say("the prompt is empty")
-    return EXIT.usage
-  end
   agent:emit("session", { session = agent.session.id, dir = agent.session.dir, model = agent.cfg.model,
     project = agent.cfg.project })
   return task.run(function()
     local got = watch_signals(agent)
+    ui.on_broken = function()
+      got.status = got.status or EXIT.failed
+      agent:interrupt("failed")
+    end
     local result = agent:prompt(words)
-    ui.finish(result)
-    return got.status or EXIT[result.status] or 1
+    local written = ui.finish(result)
+    local status = got.status or EXIT[result.status] or EXIT.failed
+    if status == 0 and not written then status = EXIT.failed end -- an answer that nobody got
+    return status
   end)
 end
 
@@ -274,6 +284,9 @@ local function open_agent(opts, headless)
   if opts.dir then
     local ok, message = fs.chdir(opts.dir)
     if not ok then return nil, message, "usage" end
+  end
+  if opts.sandbox and opts.sandbox ~= "auto" and not require("terret.registry").where("sandbox", opts.sandbox) then
+    return nil, ("there is no sandbox '%s'"):format(opts.sandbox), "usage"
   end
   local loaded, why = load_guards()
   if not loaded then return nil, why, "failed" end
@@ -305,13 +318,22 @@ local function run(opts, rest)
     say("--output goes with -p")
     return EXIT.usage
   end
+  local words
+  if headless then
+    local piped = read_stdin()
+    words = piped and (opts.prompt ~= "" and opts.prompt .. "\n\n" or "") .. piped or opts.prompt
+    if not words:find("%S") then
+      say("the prompt is empty")
+      return EXIT.usage
+    end
+  end
   local agent, ui, code = open_agent(opts, headless)
   if not agent then
     say("%s", ui)
-    return code == "usage" and EXIT.usage or code == "not_found" and EXIT.usage or EXIT.failed
+    return code == "usage" and EXIT.usage or EXIT.failed
   end
   local ok, status = xpcall(function()
-    if headless then return run_headless(agent, ui, opts) end
+    if headless then return run_headless(agent, ui, words) end
     return ui.run(agent, { prompt = rest[1] })
   end, debug.traceback)
   agent.session:close()
@@ -322,9 +344,7 @@ local function run(opts, rest)
   return status
 end
 
----@param arg string[]
----@return integer status of the process
-function M.main(arg)
+local function dispatch(arg)
   local first = arg[1]
   if first and first:find("^%l[%l-]*$") and require("terret.registry").where("cli", first) then
     return run_command(first, table.move(arg, 2, #arg, 1, {}))
@@ -340,6 +360,16 @@ function M.main(arg)
     return 0
   end
   return run(opts, rest)
+end
+
+---@param arg string[]
+---@return integer status of the process
+function M.main(arg)
+  local status = dispatch(arg)
+  local ok, why = io.stdout:flush()
+  if ok or status ~= 0 then return status end
+  say("the output can't be written: %s", why)
+  return EXIT.failed
 end
 
 return M

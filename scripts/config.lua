@@ -135,15 +135,25 @@ end
 
 local function add_rules(list, verdict, given)
   for _, rule in ipairs(given or {}) do
+    local parsed, message
+    if not rule:find("[\r\n]") then
+      parsed, message = require("terret.permissions").parse_rules(verdict .. " " .. rule, "--" .. verdict)
+    end
+    if not parsed or #parsed ~= 1 then
+      return usage("--%s: '%s' is no rule%s", verdict, rule, message and " (" .. message .. ")" or "")
+    end
     list[#list + 1] = { verdict = verdict, rule = rule, source = "--" .. verdict }
   end
+  return true
 end
 
 -- Rules of the command line and of the user's `rules` file.
 local function load_rules(opts, config_dir)
   local list = {}
-  add_rules(list, "allow", opts.allow)
-  add_rules(list, "deny", opts.deny)
+  for _, verdict in ipairs { "allow", "deny" } do
+    local ok, err = add_rules(list, verdict, opts[verdict])
+    if not ok then return usage("%s", err) end
+  end
   local path = config_dir .. "/rules"
   local text, message, code = fs.read(path, { max = 1048576 })
   if not text then

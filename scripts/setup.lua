@@ -10,6 +10,7 @@ local agent_mod = require "terret.agent"
 local budget = require "terret.budget"
 local dialect_mod = require "terret.dialect"
 local exec = require "terret.exec"
+local fs = require "terret.fs"
 local models = require "terret.models"
 local permissions = require "terret.permissions"
 local policy_mod = require "terret.sandbox.policy"
@@ -91,7 +92,7 @@ local function open_session(cfg, encode, options, system, tools_json)
   if options.resume then
     local dir, message, code = options.resume, nil, nil
     if not dir:find("/", 1, true) then dir, message, code = session_mod.find(cfg.state_dir, dir) end
-    if not dir then return nil, message, code end
+    if not dir then return nil, message, (code == "not_found" or code == "ambiguous") and "usage" or code end
     return session_mod.resume { dir = dir, encode = encode }
   elseif options.continue then
     local last = session_mod.list(cfg.state_dir, cfg.project)[1]
@@ -139,26 +140,33 @@ end
 ---@return string? message
 ---@return string? code
 function M.open(cfg, ui, options)
+  options = options or {}
   local ok, message, code = check(cfg)
   if not ok then return nil, message, code end
   local provider, loop
   provider, message, code = M.provider(cfg.provider)
   if not provider then return nil, message, code end
   loop, message, code = M.loop(cfg.loop or "react")
-  if not loop then return nil, message, code end
+  if not loop then return nil, message, code == "not_found" and "usage" or code end
   local warnings = {}
   local list = M.tools(function(words) warnings[#warnings + 1] = words end)
   local by_name, tools_json = tool_set(provider, list)
   local redactor = redact.new(exec.environ(), secrets_of(cfg))
   local dialect, unknown = dialect_of(cfg)
   if unknown then warnings[#warnings + 1] = unknown end
-  local session, repaired, session_code = open_session(cfg, dialect:speaker(provider), options or {},
+  local session, repaired, session_code = open_session(cfg, dialect:speaker(provider), options,
     prompt.system(cfg), tools_json)
-  if not session then return nil, repaired, session_code end
+  if not session then
+    if session_code ~= "usage" and not options.resume and not options.continue then
+      repaired = repaired .. " (XDG_STATE_HOME names another place for sessions, --no-session keeps none)"
+    end
+    return nil, repaired, session_code
+  end
   local policy
   policy, message, code = make_policy(cfg, session)
   if not policy then
     session:close()
+    if not (options.resume or options.continue) then fs.remove(session.dir, { recursive = true }) end
     return nil, message, code
   end
   local agent
