@@ -50,10 +50,19 @@ static int embedded_get(lua_State *L) {
     return 1;
 }
 
+static int embedded_has(lua_State *L) {
+    lua_pushboolean(L, find_embedded(luaL_checkstring(L, 1)) != NULL);
+    return 1;
+}
+
+/* The names that begin with the given text. */
 static int embedded_list(lua_State *L) {
+    const char *prefix = luaL_optstring(L, 1, "");
+    size_t length = strlen(prefix);
     lua_newtable(L);
     lua_Integer n = 0;
     for (const struct tr_embedded *e = tr_embedded_files; e->name; e++) {
+        if (strncmp(e->name, prefix, length) != 0) continue;
         lua_pushstring(L, e->name);
         lua_rawseti(L, -2, ++n);
     }
@@ -72,7 +81,8 @@ static void push_config_dir(lua_State *L) {
 }
 
 static int open_embedded(lua_State *L) {
-    static const luaL_Reg funcs[] = {{"get", embedded_get}, {"list", embedded_list}, {NULL, NULL}};
+    static const luaL_Reg funcs[] = {
+        {"get", embedded_get}, {"has", embedded_has}, {"list", embedded_list}, {NULL, NULL}};
     luaL_newlib(L, funcs);
     lua_pushliteral(L, TERRET_VERSION);
     lua_setfield(L, -2, "version");

@@ -13,6 +13,7 @@ local calls_mod = lazy "terret.calls"
 local context = require "terret.context"
 local exchange = require "terret.exchange"
 local failure = require "terret.failure"
+local files = require "terret.files"
 local inject = require "terret.inject"
 local models = require "terret.models"
 local retry = require "terret.retry"
@@ -55,7 +56,7 @@ function M.new(options)
   self.pending = self.pending or {} -- texts of the user's role, admitted as one message by the next ask
   self.turn, self.asks = 0, 0
   self.last_text, self.said = "", "" -- of the last reply; what its parts that were cut off said
-  self.files = self.files or call_mod.files()
+  self.files = self.files or files.new()
   self.limits = { bash_bytes = 16384, read_bytes = 51200, timeout = cfg.timeouts and cfg.timeouts.tool or 120 }
   self.ids = {}
   for _, e in ipairs(self.session.entries) do

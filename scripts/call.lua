@@ -1,7 +1,6 @@
 -- scripts/call.lua - what a tool's run(args, call) may do: files under the sandbox's policy, commands in
 -- the sandbox, blobs of the session, progress.  World failures come back as nil, message, code.
 
-local fs = require "terret.fs"
 local sandbox = require "terret.sandbox"
 local task = require "terret.task"
 local clean = require("terret.text").clean
@@ -146,50 +145,5 @@ function Call:blob(data) return self.session:save_blob(data) end
 function Call:blob_read(id) return self.session:read_blob(id) end
 
 -- Files that the tools of an agent saw ----------------------------------------------------------
-
----@class terret.files
-local Files = {}
-Files.__index = Files
-
----@return terret.files
-function M.files() return setmetatable({ seen = {} }, Files) end
-
-local function stamp(info) return info and ("%d:%.9f:%d"):format(info.size, info.mtime, info.inode) or "gone" end
-
----@param host string
----@param path string as it is shown
----@param info table?
-function Files:touch(host, path, info) self.seen[host] = { path = path, stamp = stamp(info) } end
-
----@param host string
----@return boolean
-function Files:changed(host)
-  local known = self.seen[host]
-  return known ~= nil and known.stamp ~= stamp(fs.stat(host))
-end
-
----@return terret.files the same, for a fork
-function Files:copy()
-  local copy = M.files()
-  for host, known in pairs(self.seen) do
-    copy.seen[host] = { path = known.path, stamp = known.stamp, said = known.said }
-  end
-  return copy
-end
-
----Paths that changed since, each said once.
----@return string[]
-function Files:take_changes()
-  local out = {}
-  for host, known in pairs(self.seen) do
-    local now = stamp(fs.stat(host))
-    if now ~= known.stamp and now ~= known.said then
-      known.said = now
-      out[#out + 1] = known.path .. (now == "gone" and " (gone)" or "")
-    end
-  end
-  table.sort(out)
-  return out
-end
 
 return M

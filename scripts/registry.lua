@@ -63,9 +63,7 @@ function M.names(kind)
     end
   end
   local prefix = embedded_prefix(kind)
-  for _, file in ipairs(embedded and embedded.list() or {}) do
-    if file:sub(1, #prefix) == prefix then add(file:sub(#prefix + 1)) end
-  end
+  for _, file in ipairs(embedded and embedded.list(prefix) or {}) do add(file:sub(#prefix + 1)) end
   table.sort(out)
   return out
 end
@@ -80,7 +78,7 @@ function M.where(kind, name)
     if fs.stat(path) then return path end
   end
   local inside = embedded_prefix(kind) .. name .. ".lua"
-  if embedded and embedded.get(inside) then return "[embedded " .. inside .. "]" end
+  if embedded and embedded.has(inside) then return "[embedded " .. inside .. "]" end
 end
 
 local function check_table(kind, value, where)

@@ -172,7 +172,7 @@ end
 
 -- Skills inside the executable: "skills/NAME/SKILL.md".
 local function scan_embedded(visit)
-  for _, file in ipairs(embedded and embedded.list() or {}) do
+  for _, file in ipairs(embedded and embedded.list("skills/") or {}) do
     local folder = file:match("^skills/([^/]+)/SKILL%.md$")
     if folder then
       local skill = { path = "[embedded " .. file .. "]", dir = "[embedded skills/" .. folder .. "]",
