@@ -254,6 +254,7 @@ static int run(lua_State *L) {
     }
     set_arg(L, argc, argv, plain ? 2 : 0);
     if (plain) {
+        lua_gc(L, LUA_GCRESTART);
         if (luaL_loadfile(L, argv[2]) != LUA_OK) return lua_error(L);
         int first = 3, n = argc > first ? argc - first : 0;
         luaL_checkstack(L, n, "too many arguments");
@@ -288,6 +289,7 @@ int main(int argc, char **argv) {
     lua_pushinteger(L, argc);
     lua_pushlightuserdata(L, argv);
     int status = 1;
+    lua_gc(L, LUA_GCSTOP); /* until the first request is out; scripts/cli.lua restarts it */
     if (lua_pcall(L, 2, 1, 1) == LUA_OK)
         status = (int)lua_tointeger(L, -1);
     else

@@ -63,6 +63,7 @@ end
 local HELP = { name = "help", short = "h", help = "print this" }
 
 local function run_command(name, args)
+  collectgarbage("restart")
   local registry = require "terret.registry"
   local command, message = registry.load("cli", name)
   if not command then
@@ -268,10 +269,9 @@ local function run_headless(agent, ui, words)
 end
 
 -- Start-up makes little garbage: collecting it before the first request is out would cost more than
--- it frees.
+-- it frees.  The executable starts with the collector stopped.
 local function collect_later()
   local task = require "terret.task"
-  collectgarbage("stop")
   task.spawn(function()
     task.sleep(0.05)
     collectgarbage("restart")

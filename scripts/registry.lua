@@ -84,7 +84,7 @@ end
 local function check_table(kind, value, where)
   for field, want in pairs(CONTRACTS[kind]) do
     local optional = want:sub(-1) == "?"
-    local kind_of = want:gsub("%?$", "")
+    local kind_of = optional and want:sub(1, -2) or want
     local have = type(value[field])
     if have ~= kind_of and not (optional and have == "nil") then
       return nil, ("%s: field '%s' must be a %s, is %s"):format(where, field, kind_of, have), "bad_script"
