@@ -52,6 +52,7 @@ function M.new(options)
   self.max_output = cfg.max_output or self.model_info.max_output
   self.fixed_tokens = tokens.estimate(self.tools_json)
   self.ratio = 1.0 -- tokens that the endpoint counts per token that we estimate
+  self.meter = { rent = 0 } -- of early compaction
   self.pending = self.pending or {} -- texts of the user's role, admitted as one message by the next ask
   self.turn, self.asks = 0, 0
   self.last_text, self.said = "", "" -- of the last reply; what its parts that were cut off said

@@ -303,7 +303,7 @@ function Session:fork()
   local copy = make(self, dir, id)
   copy.log, message, code = log.open(dir .. "/log.jsonl", { create = true })
   if not copy.log then return nil, message, code end
-  for _, r in ipairs(view.branch(records, self.last)) do
+  for _, r in ipairs(view.branch(records, self.last, true)) do
     if r.type == "session" then
       r.session, r.from = id, { session = self.id, record = self.last, blobs = self.blobs }
       copy.header = r

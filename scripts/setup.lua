@@ -2,7 +2,7 @@
 --
 -- cfg: model, provider, base_url, api_key, loop, project, cwd, home, state_dir, config_dir, cache_dir,
 -- mode, rules, sandbox, rw, net, limits {steps, tokens, cost, seconds}, timeouts {connect, first_byte, idle,
--- progress, tool}, window, max_output, stream, models, profile, profiles, sampling, script (scripted provider),
+-- progress, tool}, context (its profile), summary_model, window, max_output, stream, models, profile, profiles, sampling, script (scripted provider),
 -- secrets.
 -- Failures come back as nil, message, code; code "usage" is the user's command line.
 
@@ -12,6 +12,7 @@ local dialect_mod = require "terret.dialect"
 local exec = require "terret.exec"
 local models = require "terret.models"
 local permissions = require "terret.permissions"
+local plan = require "terret.context.plan"
 local policy_mod = require "terret.sandbox.policy"
 local prompt = require "terret.prompt"
 local redact = require "terret.redact"
@@ -128,6 +129,9 @@ local function check(cfg)
     and cfg.provider ~= "scripted" then
     return nil, ("--max-cost needs the price of '%s', which is unknown; set it in config.lua (models)")
       :format(cfg.model), "usage"
+  end
+  if cfg.context and not plan.profiles[cfg.context] then
+    return nil, ("there is no context profile '%s'; there are: eco, balanced, rich"):format(cfg.context), "usage"
   end
   return true
 end
