@@ -219,10 +219,9 @@ function M.compact(agent, instructions) return compact(agent, instructions, "han
 
 -- Whether it pays to compact now, long before the window is full.
 local function due(agent, extra)
-  local last = agent.session.entries[#agent.session.entries]
-  local now = reactor.now()
-  local size = { total = M.size(agent, extra), fixed = (agent.fixed_tokens + agent.session.entries[1].tokens) * agent.ratio,
-    task = extra ~= "" and last ~= nil and last.role == "assistant",
+  local entries, now = agent.session.entries, reactor.now()
+  local size = { total = M.size(agent, extra), fixed = (agent.fixed_tokens + entries[1].tokens) * agent.ratio,
+    task = extra ~= "" and entries[#entries].role == "assistant",
     cold = agent.asked_at ~= nil and now - agent.asked_at > M.cache_life }
   agent.asked_at = now
   return plan.due(agent.meter, limits(agent), prices(agent), size) and (agent.meter.failures or 0) == 0

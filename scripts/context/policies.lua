@@ -55,8 +55,10 @@ local function threshold(about, options)
     admit = options.cap and function(run, e) return capped(run, e, options.cap, options.head) end or nil,
     before = function(run)
       if options.mask then options.mask(run) end
-      if run:size() <= options.limit(run.window) then return end
-      local keep = options.keep and options.keep(run.window) * GUESS / run.ratio
+      local limit = options.limit(run.window)
+      if run:size() <= limit then return end
+      -- In a window that is too small for its constants a policy would do nothing else.
+      local keep = options.keep and math.min(options.keep(run.window) * GUESS / run.ratio, limit / 2)
       local words = options.users and options.users * GUESS / run.ratio
       run:summarize(keep and plan.tail(run.view, keep) or #run.view + 1, { cached = options.cached, users = words,
         result = options.result })

@@ -119,7 +119,9 @@ describe("compaction", function()
 
     it("asks again by hand", function()
       local strict = true
-      local w, asked = pressed(function() return strict and { error = "no", class = "bad_request" } or { text = "OK" } end)
+      local w, asked = pressed(function()
+        return strict and { error = "no", class = "bad_request" } or { text = "OK" }
+      end)
       local _closing <close> = w
       w:prompt("the task")
       local n = #asked
