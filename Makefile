@@ -149,6 +149,10 @@ test-permissions: deps-test
 	@$(MAKE) --no-print-directory -j2 all >/dev/null
 	@$(BUILD)/terret --lua tests/permissions/property.lua 10000
 .PHONY: test-permissions
+# test-crash: a busy session killed at 1,000 random moments (KILLS=n), a full disk, EIO, a read-only directory
+test-crash: deps-test all
+	@TERRET=$(abspath $(BUILD))/terret $(BUILD)/terret --lua tests/crash/run.lua $(or $(KILLS),1000)
+.PHONY: test-crash
 # lint: warnings as errors, luacheck, formatting, symbols, line budget
 lint: deps-test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror -j2 all so >/dev/null

@@ -20,9 +20,12 @@ local fs = require "terret.fs"
 local hash = require "terret.hash"
 local json = require "terret.json"
 local log = require "terret.log"
+local task = require "terret.task"
 local view = require "terret.view"
 
 local M = {}
+
+M.lock_attempts = 20 -- a hundredth of a second apart
 
 local VERSION = 1
 
@@ -164,6 +167,15 @@ local function repairs_of(self, bad, answered)
   return list
 end
 
+-- A command that a killed process was about to start holds its lock until its exec: a moment.
+local function open_log(path)
+  for attempt = 1, M.lock_attempts do
+    local handle, message, code = log.open(path, { create = false })
+    if handle or code ~= "locked" or attempt == M.lock_attempts then return handle, message, code end
+    task.sleep(0.01)
+  end
+end
+
 ---Opens a session again.  Calls that a kill left without a result are answered, never run again.
 ---@param options {dir: string, encode: function}
 ---@return terret.session?
@@ -171,7 +183,7 @@ end
 ---@return string? code
 function M.resume(options)
   local path = options.dir .. "/log.jsonl"
-  local handle, message, code = log.open(path, { create = false })
+  local handle, message, code = open_log(path)
   if not handle then return nil, message, code end
   local records, bad = M.read(path)
   if not records or not records[1] or records[1].type ~= "session" then
