@@ -6,6 +6,7 @@
 -- isn't done.
 
 local budget_mod = require "terret.budget"
+local calibrate = require "terret.calibrate"
 local lazy = require "terret.lazy"
 
 local call_mod = lazy "terret.call"
@@ -51,7 +52,8 @@ function M.new(options)
   if cfg.window then self.model_info.window = cfg.window end
   self.max_output = cfg.max_output or self.model_info.max_output
   self.fixed_tokens = tokens.estimate(self.tools_json)
-  self.ratio = 1.0 -- tokens that the endpoint counts per token that we estimate
+  self.ratio = self.ratio or calibrate.load(cfg.state_dir, cfg.model) -- counted tokens per estimated one
+  self.saved_ratio, self.sent = self.ratio, self.sent or {} -- the last request to each model (sentinel.lua)
   self.meter = { rent = 0 } -- of early compaction
   self.pending = self.pending or {} -- texts of the user's role, admitted as one message by the next ask
   self.turn, self.asks = 0, 0
@@ -362,6 +364,8 @@ function Agent:fork()
   copy.depth, copy.files = self.depth + 1, self.files:copy()
   copy.pending = table.move(self.pending, 1, #self.pending, 1, {})
   copy.budget = budget_mod.new({}, self.budget)
+  copy.sent, copy.guess = {}, nil
+  for model, last in pairs(self.sent) do copy.sent[model] = last end
   return M.new(copy)
 end
 

@@ -13,6 +13,7 @@
 -- A fresh result is never cut below its cap before the model has seen it, with one exception: the
 -- endpoint refused the request and nothing else is left that could go.
 
+local calibrate = require "terret.calibrate"
 local config = require "terret.config"
 local plan = require "terret.context.plan"
 local reactor = require "terret.reactor"
@@ -80,7 +81,7 @@ end
 ---@return integer
 function M.size(agent, extra)
   local raw = agent.session.view:tokens() + agent.fixed_tokens + (extra and tokens.estimate(extra) or 0)
-  return math.ceil(raw * agent.ratio)
+  return calibrate.size(agent, raw)
 end
 
 ---@param agent terret.agent

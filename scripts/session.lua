@@ -329,7 +329,7 @@ function Session:fork()
   copy.entries = table.move(self.entries, 1, #self.entries, 1, {})
   copy.open = table.move(self.open, 1, #self.open, 1, {})
   copy.todos, copy.last, copy.next_id = self.todos, self.last, self.last + 1
-  copy.blobs, copy.spoken = self.blobs, self.spoken
+  copy.blobs, copy.spoken, copy.epoch = self.blobs, self.spoken, self.epoch
   for k, v in pairs(self.state) do copy.state[k] = v end
   return copy
 end

@@ -77,6 +77,7 @@ end
 -- The view anew from a list of entries.
 local function arrange(self, list)
   self.entries, self.open = {}, {}
+  self.epoch = self.epoch + 1
   self.view:replace {}
   for _, e in ipairs(list) do
     local last = self.entries[#self.entries]
@@ -178,6 +179,7 @@ function M.reset(self)
   self.store = store.new()
   self.view = self.store:view()
   self.entries, self.open, self.todos, self.state, self.last = {}, {}, {}, {}, nil
+  self.epoch = (self.epoch or 0) + 1 -- counts what was more than appending
 end
 
 ---@param self terret.session

@@ -6,6 +6,7 @@
 local fs = require "terret.fs"
 local json = require "terret.json"
 local log = require "terret.log"
+local models = require "terret.models"
 local options = require "terret.options"
 local session = require "terret.session"
 local text = require "terret.text"
@@ -192,20 +193,25 @@ end
 
 -- cost -------------------------------------------------------------------------------------------
 
--- What the usage records of a log add up to.  A fork begins with copies; they count once.
-local function usage_of(path)
-  local sum = { requests = 0, input = 0, cached = 0, output = 0 }
+-- What the usage records of a log add up to.  A fork begins with copies; they count once.  lost: tokens that
+-- were cached before and had to be read again in full, and what that cost.
+local function usage_of(path, own_models)
+  local sum = { requests = 0, input = 0, cached = 0, output = 0, lost = 0, misses = 0 }
   local records = session.read(path) or {}
   local from = records[1] and type(records[1].from) == "table" and tonumber(records[1].from.record) or 0
   for _, r in ipairs(records) do
     if r.type == "usage" and r.id > from then
       sum.requests = sum.requests + 1
-      for _, key in ipairs { "input", "cached", "output" } do sum[key] = sum[key] + (tonumber(r[key]) or 0) end
+      for _, key in ipairs { "input", "cached", "output", "lost" } do sum[key] = sum[key] + (tonumber(r[key]) or 0) end
+      if tonumber(r.lost) then sum.misses = sum.misses + 1 end
       if tonumber(r.cost) then sum.cost = (sum.cost or 0) + r.cost end
       sum.estimated = sum.estimated or r.estimated or nil
     end
   end
-  return sum, records[1] and records[1].model
+  local model = records[1] and records[1].model
+  local price = type(model) == "string" and models.find(model, own_models).price
+  if price then sum.lost_cost = sum.lost * (price.input - price.cached) / 1e6 end
+  return sum, model
 end
 
 local function add(total, sum)
@@ -216,8 +222,13 @@ end
 
 local function cost_line(name, sum)
   local money = sum.cost and ("%.4f USD"):format(sum.cost) or "price unknown"
-  return ("%-24s %4d requests %9d in (%d cached) %8d out  %s%s\n"):format(one_line(name, 24), sum.requests, sum.input,
-    sum.cached, sum.output, money, sum.estimated and " (estimated)" or "")
+  local lost = ""
+  if sum.misses > 0 then
+    lost = ("; %d tokens%s lost to %d cache misses"):format(sum.lost,
+      sum.lost_cost and (" (%.4f USD)"):format(sum.lost_cost) or "", sum.misses)
+  end
+  return ("%-24s %4d requests %9d in (%d cached) %8d out  %s%s%s\n"):format(one_line(name, 24), sum.requests, sum.input,
+    sum.cached, sum.output, money, sum.estimated and " (estimated)" or "", lost)
 end
 
 local function cost(opts, args, cfg)
@@ -225,7 +236,7 @@ local function cost(opts, args, cfg)
   if not dir then return fail("%s", message) end
   local total, agents = {}, json.array {}
   for i, l in ipairs(logs_of(dir)) do
-    local sum, model = usage_of(l.path)
+    local sum, model = usage_of(l.path, cfg.models)
     add(total, sum)
     sum.name, sum.model = l.name, model
     agents[i] = sum
