@@ -55,9 +55,9 @@ $(BUILD)/modules.h: FORCE
 	@mkdir -p $(@D)
 	@{ for m in $(MODULES); do echo "MODULE($$m)"; done; } > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(BUILD)/embed: runtime/embed.c runtime/util.c runtime/terret.h
+$(BUILD)/embed: runtime/embed.c runtime/hash.c runtime/util.c runtime/terret.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ runtime/embed.c runtime/util.c $(EXE_LUA) -lm
+	$(CC) $(ALL_CFLAGS) -o $@ runtime/embed.c runtime/hash.c runtime/util.c $(EXE_LUA) $(LIBS)
 $(BUILD)/embedded.c: $(SCRIPTS) $(BUILD)/embed $(BUILD)/scripts.list
 	@$(BUILD)/embed $(SCRIPTS) > $@.new && mv $@.new $@
 $(BUILD)/scripts.list: FORCE

@@ -403,6 +403,9 @@ function Agent:backend()
     local backend, message, code = sandbox.pick(self.cfg.sandbox or "auto")
     if not backend then return nil, message, code end
     shared.backend = backend
+    if self.session.state.backend ~= backend.name then
+      self:must_record { type = "state", key = "backend", value = backend.name }
+    end
   end
   return shared.backend
 end

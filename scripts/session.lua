@@ -52,6 +52,17 @@ local function new_id() return os.date("!%Y%m%d-%H%M%S-") .. hash.random(3) end
 
 -- Reading --------------------------------------------------------------------------------------
 
+---One line as a record.  NUL bytes before it (blocks that a crash left) don't make it worse.
+---@param line string
+---@return table? record
+---@return string? line without them
+function M.parse(line)
+  if line:byte() == 0 then line = line:match("^%z*(.*)$") end
+  local r = json.decode(line)
+  if type(r) ~= "table" or math.type(r.id) ~= "integer" or type(r.type) ~= "string" then return nil end
+  return r, line
+end
+
 ---All records of a log that can be read; others are counted.
 ---@param path string
 ---@return table[]? records
@@ -64,8 +75,8 @@ function M.read(path)
   local line
   repeat
     line, message, code = reader:next()
-    local r = line and json.decode(line)
-    if type(r) == "table" and math.type(r.id) == "integer" and type(r.type) == "string" then
+    local r = line and M.parse(line)
+    if r then
       list[#list + 1] = r
     elseif line then
       bad = bad + 1

@@ -10,6 +10,7 @@ local agent_mod = require "terret.agent"
 local budget = require "terret.budget"
 local dialect_mod = require "terret.dialect"
 local exec = require "terret.exec"
+local manifest = require "terret.manifest"
 local models = require "terret.models"
 local permissions = require "terret.permissions"
 local plan = require "terret.context.plan"
@@ -101,7 +102,7 @@ local function open_session(cfg, encode, options, system, tools_json)
   end
   return session_mod.create { state_dir = cfg.state_dir, project = cfg.project, encode = encode,
     ephemeral = options.none, header = { model = cfg.model, provider = cfg.provider, base_url = cfg.base_url,
-      system = system, tools = tools_json } }
+      system = system, tools = tools_json, manifest = manifest.make(cfg) } }
 end
 
 -- How this configuration's endpoint wants things said.

@@ -60,6 +60,7 @@ local function from_lines(path)
       if not records then return nil, why end
       return from_log(records)
     end
+    if n == 1 and type(m.messages) == "table" then return m.messages end -- an export
     if type(m.role) ~= "string" then return nil, ("%s, line %d: no message"):format(path, n) end
     out[n] = m
   end
