@@ -12,7 +12,9 @@
 --   session     first: model, provider, base_url, project, system and tools (the bytes that are sent)
 --   message     role, content, tool_calls, call_id, name, kind, echo, blob
 --   batch       replace = {{id, content}}, drop = {id}: strip and drop
---   compaction  content, from (first record kept); first, words: the user's own in it
+--   compaction  content, from (first record kept); first, words, files, pins: what is in it
+--   pin         ids, on: passed over by strip, drop and compaction
+--   undo        of: a batch, compaction, pin or undo that is taken back
 --   rewind      to: the branch goes on from that record
 --   usage, permission, warning, todos, state: facts; they don't change the view
 
@@ -284,6 +286,14 @@ function Session:rewind(id)
   local ok
   ok, message, code = self:append { type = "rewind", to = id }
   if not ok then return nil, message, code end
+  return self:rebuild(records, id)
+end
+
+---The view anew, as it is right after a record.
+---@param records table[] of read
+---@param id integer
+---@return boolean ok
+function Session:rebuild(records, id)
   local next_id = self.next_id
   rebuild(self, records, id)
   self.next_id = next_id
