@@ -3,6 +3,7 @@ local here = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = ("%s/?.lua;%s/../spec/?.lua;%s"):format(here, here, package.path)
 local crash = require "crash"
 
+local OPERATIONS = 10000
 local kills = tonumber(arg[1]) or 1000
 local seed = tonumber(arg[2]) or os.time()
 local failed = false
@@ -28,4 +29,6 @@ report("read-only directory", crash.read_only())
 complaint, sum = crash.kill(kills, { seed = seed, say = function(words) io.stderr:write("# ", words, "\n") end })
 report(("SIGKILL, seed %d"):format(seed), complaint, (": %d kills in %d sessions, %d acknowledged records, %d effects")
   :format(sum.kills, sum.sessions, sum.acked, sum.effects))
+local ok, err = pcall(require("support.walk").run, OPERATIONS, seed, { every = 4, length = 100, processes = true })
+report(("random walk of %d operations, seed %d"):format(OPERATIONS, seed), not ok and tostring(err) or nil)
 os.exit(failed and 1 or 0)
