@@ -168,7 +168,8 @@ local function replace_by(agent, summary, first)
   local said = contents(agent, summary_mod.wanted(entries, first, set))
   summary = summary and M.clean(agent, summary) or summary_mod.structural(entries, first, said)
   local before = M.size(agent)
-  agent:must_record(summary_mod.compose(entries, first, { summary = summary, said = said, set = set }))
+  agent:must_record(summary_mod.compose(entries, first, { summary = summary, said = said, set = set,
+    todos = session.todos }))
   agent.meter = { rent = 0, floor = M.size(agent), failures = agent.meter.failures }
   agent:emit("compaction", { kind = "done", before = before, after = M.size(agent) })
 end

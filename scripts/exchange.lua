@@ -66,6 +66,7 @@ local function settle(self, held, info, used)
   self.budget:settle(held, { steps = 1, tokens = usage.input + (usage.output or 0), cost = cost,
     input = usage.input, cached = usage.cached, output = usage.output })
   local cache = sentinel.after(self, self.guess, usage)
+  self.guess = nil
   self:must_record { type = "usage", input = usage.input, cached = usage.cached, output = usage.output,
     cost = cost, estimated = usage.estimated, predicted = cache.predicted, lost = cache.lost, why = cache.why }
   self:emit("usage", { input = usage.input, cached = usage.cached, output = usage.output, cost = cost,

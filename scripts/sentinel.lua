@@ -23,24 +23,26 @@ local function without_marks(body)
   return (body:gsub('"cache_control":%b{},?', ""))
 end
 
--- How many bytes the next request can share with this one: up to the end of its messages, without a tail.
-local function shareable(body, tail)
+-- What the next request can share with this one, up to the end of its messages without a tail; and what makes a
+-- JSON text of that.
+local function split(body, tail)
   if tail then
     local from = math.max(1, #body - #tail - 256)
-    local at = body:find(tail, from, true)
-    if at then return at - 1 end
+    local at, stop = body:find(tail, from, true)
+    if at then return body:sub(1, at - 1), "{}" .. body:sub(stop + 1) end
   end
-  return #body - #(body:match("[%]}]*$"))
+  local stop = #body
+  while stop > 0 and (body:byte(stop) == 0x5D or body:byte(stop) == 0x7D) do stop = stop - 1 end
+  return body:sub(1, stop), body:sub(stop + 1)
 end
 
 ---The number of bytes that two texts have in common at their beginning.
 ---@param a string
 ---@param b string
----@param most integer
 ---@return integer
-function M.common(a, b, most)
-  if a:sub(1, most) == b:sub(1, most) and #b >= most then return most end
-  local low, high = 0, math.min(most, #b) -- low bytes are equal
+function M.common(a, b)
+  if b:find(a, 1, true) == 1 then return #a end -- without a copy
+  local low, high = 0, math.min(#a, #b) -- low bytes are equal
   while low < high do
     local middle = (low + high + 1) // 2
     if a:sub(low + 1, middle) == b:sub(low + 1, middle) then low = middle else high = middle - 1 end
@@ -71,7 +73,8 @@ end
 
 ---@class terret.sentinel.guess
 ---@field body string
----@field share integer bytes that the next request can share
+---@field prefix string what of it the next request can share
+---@field rest string
 ---@field predicted integer? tokens that should come from the cache; nil: there is nothing to compare with
 ---@field could integer? tokens that would have been cached, had nothing changed
 
@@ -83,22 +86,22 @@ end
 ---@return terret.sentinel.guess
 function M.before(agent, body, tail, model)
   body = without_marks(body)
-  local guess = { body = body, share = shareable(body, tail), model = model, epoch = agent.session.epoch,
-    at = reactor.now() }
+  local guess = { body = body, model = model, epoch = agent.session.epoch, at = reactor.now() }
+  guess.prefix, guess.rest = split(body, tail)
   local last = agent.sent[model]
   if last then
-    local common = M.common(last.body, body, last.share)
-    local function tokens(bytes) return math.floor(last.input * bytes / #last.body) // BLOCK * BLOCK end
-    guess.predicted, guess.could, guess.common = tokens(common), tokens(last.share), common
+    local common = M.common(last.prefix, body)
+    local function tokens(bytes) return math.floor(last.input * bytes / last.bytes) // BLOCK * BLOCK end
+    guess.predicted, guess.could, guess.common = tokens(common), tokens(#last.prefix), common
   end
   return guess
 end
 
 -- Why less was cached than could have been.
 local function reason(guess, last)
-  if guess.common < last.share then
+  if guess.common < #last.prefix then
     if guess.epoch ~= last.epoch then return "shortened" end
-    return "changed", ("we changed %s (byte %d)"):format(field(last.body, guess.body), guess.common + 1)
+    return "changed", ("we changed %s (byte %d)"):format(field(last.prefix .. last.rest, guess.body), guess.common + 1)
   end
   local idle = guess.at - last.at
   if idle > M.life then return "expired", ("%d seconds had passed since the last request"):format(idle // 1) end
@@ -113,8 +116,8 @@ end
 function M.after(agent, guess, usage)
   if not guess or not usage.input or usage.estimated then return {} end
   local last = agent.sent[guess.model]
-  agent.sent[guess.model] = { body = guess.body, share = guess.share, input = usage.input, epoch = guess.epoch,
-    at = guess.at }
+  agent.sent[guess.model] = { bytes = #guess.body, prefix = guess.prefix, rest = guess.rest, input = usage.input,
+    epoch = guess.epoch, at = guess.at }
   if not last or not guess.predicted then return {} end
   if guess.predicted > M.least then
     agent.unhit = (usage.cached or 0) > 0 and -math.huge or (agent.unhit or 0) + 1

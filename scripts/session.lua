@@ -126,6 +126,19 @@ local function make_dirs(dir)
   return true
 end
 
+---A directory for a session, with all that belongs in it.
+---@param base string
+---@return string? id
+---@return string dir or message
+---@return string? code
+function M.new_dir(base)
+  local id = new_id()
+  local dir = base .. "/" .. id
+  local ok, message, code = make_dirs(dir)
+  if not ok then return nil, message, code end
+  return id, dir
+end
+
 ---A new session; its first record keeps the bytes of the system prompt and the tools.
 ---@param options {state_dir: string?, project: string, encode: function, header: table, ephemeral: boolean?,
 ---  parent: terret.session?}
@@ -133,18 +146,18 @@ end
 ---@return string? message
 ---@return string? code
 function M.create(options)
-  local id = new_id()
-  local dir, ok, message, code
-  if options.parent then
-    dir = options.parent.dir .. "/agents/" .. id
-  elseif options.ephemeral then
-    dir, message, code = fs.mkdtemp((os.getenv("TMPDIR") or "/tmp") .. "/terret-")
-    if not dir then return nil, message, code end
+  local base, id, dir, ok, message, code
+  if options.ephemeral and not options.parent then
+    base, message, code = fs.mkdtemp((os.getenv("TMPDIR") or "/tmp") .. "/terret-")
+    if not base then return nil, message, code end
+    id, dir = new_id(), base
+    ok, message, code = make_dirs(dir)
+    if not ok then return nil, message, code end
   else
-    dir = M.project_dir(options.state_dir, options.project) .. "/" .. id
+    base = options.parent and options.parent.dir .. "/agents" or M.project_dir(options.state_dir, options.project)
+    id, dir, code = M.new_dir(base)
+    if not id then return nil, dir, code end
   end
-  ok, message, code = make_dirs(dir)
-  if not ok then return nil, message, code end
   local self = make(options, dir, id)
   self.log, message, code = log.open(dir .. "/log.jsonl", { create = true })
   if not self.log then return nil, message, code end
@@ -328,21 +341,23 @@ end
 function Session:fork()
   local records, message, code = M.read(self.log:path())
   if not records then return nil, message, code end
-  local id = new_id()
-  local dir = self.dir .. "/agents/" .. id
+  local id, dir, err = M.new_dir(self.dir .. "/agents")
+  if not id then return nil, dir, err end
   local ok
-  ok, message, code = make_dirs(dir)
-  if not ok then return nil, message, code end
   local copy = make(self, dir, id)
   copy.log, message, code = log.open(dir .. "/log.jsonl", { create = true })
   if not copy.log then return nil, message, code end
   for _, r in ipairs(view.branch(records, self.last, true)) do
     if r.type == "session" then
-      r.session, r.from = id, { session = self.id, record = self.last, blobs = self.blobs }
+      local dirs = self.header.from and self.header.from.dirs
+      r.session, r.from = id, { session = self.id, record = self.last, blobs = self.blobs, dirs = dirs }
       copy.header = r
     end
     ok, message, code = copy.log:append(json.encode(r))
-    if not ok then return nil, message, code end
+    if not ok then
+      copy:close()
+      return nil, message, code
+    end
   end
   copy.state = {}
   -- The bytes are shared: one store, two views.
@@ -409,6 +424,10 @@ function Session:read_blob(id)
   while not data and code == "not_found" and dir do -- a fork: the id may be its parent's
     dir = dir:match("^(.*)/agents/[^/]+/?$")
     if dir then data, message, code = fs.read(dir .. "/blobs/" .. id) end
+  end
+  -- A fork that stands by itself.
+  for _, place in ipairs(self.header.from and self.header.from.dirs or {}) do
+    if not data and code == "not_found" then data, message, code = fs.read(place .. "/blobs/" .. id) end
   end
   if not data then return nil, message, code end
   return data

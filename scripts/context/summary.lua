@@ -128,10 +128,19 @@ end
 
 local function section(tag, body) return ("<%s>\n%s\n</%s>"):format(tag, body, tag:match("^%S+")) end
 
+local MARKS = { done = "[x]", in_progress = "[>]" }
+
+-- The list of steps as it is now: the call that made it goes.
+local function steps(todos)
+  local lines = {}
+  for i, item in ipairs(todos or {}) do lines[i] = ("%s %s"):format(MARKS[item.status] or "[ ]", item.text) end
+  return #lines > 0 and section("todo", table.concat(lines, "\n")) or nil
+end
+
 ---The record of a compaction: the entries from `before` on stay behind it.
 ---@param entries table[]
 ---@param before integer
----@param options {summary: string, said: table<integer, string>, set: table[]}
+---@param options {summary: string, said: table<integer, string>, set: table[], todos: table[]?}
 ---@return table record
 function M.compose(entries, before, options)
   local first, words = users_words(entries, before)
@@ -144,6 +153,7 @@ function M.compose(entries, before, options)
   parts[#parts + 1] = section("summary of the conversation so far", options.summary)
   if #files.read > 0 then parts[#parts + 1] = "Files read: " .. table.concat(files.read, ", ") end
   if #files.changed > 0 then parts[#parts + 1] = "Files changed: " .. table.concat(files.changed, ", ") end
+  parts[#parts + 1] = steps(options.todos)
   for _, e in ipairs(options.set) do
     local note = changed_since(entries, e) and " (as it was read; changed since)" or " (as it was read)"
     if options.said[e.id] then parts[#parts + 1] = section("file " .. e.read .. note, options.said[e.id]) end

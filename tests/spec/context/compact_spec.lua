@@ -193,6 +193,15 @@ describe("compaction", function()
       w:check()
     end)
 
+    it("the list of steps as it is now", function()
+      local w <close> = compacted { { tool_calls = { { name = "todo", arguments = { items = {
+        { text = "first step", status = "done" }, { text = "second step" } } } } } } }
+      for i = 1, 3 do w:prompt("wish " .. i) end
+      assert.is_true(w:run(function(agent) return agent:compact() end))
+      assert.truthy(w:view()[2].content:find("<todo>\n[x] first step\n[ ] second step\n</todo>", 1, true))
+      w:check()
+    end)
+
     it("the names of files across several compactions", function()
       local w <close> = compacted { read "a.txt", read "b.txt" }
       for i = 1, 3 do
