@@ -15,6 +15,7 @@ local context = require "terret.context"
 local exchange = require "terret.exchange"
 local failure = require "terret.failure"
 local inject = require "terret.inject"
+local manifest = require "terret.manifest"
 local models = require "terret.models"
 local retry = require "terret.retry"
 local sandbox = lazy "terret.sandbox"
@@ -467,6 +468,8 @@ function Agent:prompt(words)
   local closed, why = self.session:answer_open(ok and "not run: the loop ended without this call"
     or "interrupted: this call was not run")
   if not closed then status, message = "failed", message or "the session log can't be written: " .. why end
+  local files = self.depth == 0 and manifest.more(self.session)
+  if files then self.session:append { type = "state", key = "files", value = files } end
   local spent, usage = self.budget.spent, self.budget.usage
   return { status = status, text = self.last_text, message = message, steps = spent.steps,
     usage = { input = usage.input, cached = usage.cached, output = usage.output },

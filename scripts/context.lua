@@ -14,11 +14,11 @@
 -- endpoint refused the request and nothing else is left that could go.
 
 local calibrate = require "terret.calibrate"
-local config = require "terret.config"
+local lazy = require "terret.lazy"
 local plan = require "terret.context.plan"
 local reactor = require "terret.reactor"
 local session_mod = require "terret.session"
-local summary_mod = require "terret.context.summary"
+local summary_mod = lazy "terret.context.summary"
 local text = require "terret.text"
 local tokens = require "terret.tokens"
 
@@ -99,7 +99,7 @@ local function prices(agent)
     return { cached = p.cached / p.input, write = (p.write or p.input) / p.input, output = p.output / p.input }
   end
   local url = agent.cfg.base_url
-  if url and config.is_loopback(url) then return { cached = 0, write = 1, output = 0 } end
+  if url and require("terret.config").is_loopback(url) then return { cached = 0, write = 1, output = 0 } end
   return { cached = agent.uncached and 1 or 0.1, write = 1, output = 5 }
 end
 

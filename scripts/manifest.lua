@@ -2,7 +2,8 @@
 --
 -- It stands in the first record, so that a result can be traced to the very scripts that gave it.  A file is
 -- named by its module and the first 16 digits of its SHA-256; one that is not part of the executable also by
--- its path.  Hashes of embedded scripts were made when it was built, so this costs nothing at start.
+-- its path.  Hashes of embedded scripts were made when it was built, so this costs nothing at start.  What is
+-- loaded later is in a record of its own at the end of the turn.
 
 local fs = require "terret.fs"
 local hash = require "terret.hash"
@@ -21,11 +22,16 @@ local function origin(name)
   return package.searchpath(name, package.path)
 end
 
+local known = {} -- digests by origin: what is loaded doesn't change any more
+
 local function digest(where)
   local inside = where:match("^%[embedded (.*)%]$")
   if inside then return embedded.sha256(inside) end
-  local data = fs.read(where)
-  return data and hash.sha256(data)
+  if not known[where] then
+    local data = fs.read(where)
+    known[where] = data and hash.sha256(data)
+  end
+  return known[where]
 end
 
 ---The Lua files that are loaded now.
@@ -43,6 +49,20 @@ function M.files()
     end
   end
   return hashes, next(paths) and paths or nil
+end
+
+---What is loaded beyond what the session knows: modules are loaded when they are first used, and a resume may
+---find other ones.
+---@param session terret.session
+---@return table<string, string>? hashes nil: nothing new
+function M.more(session)
+  local first = session.header.manifest and session.header.manifest.files or {}
+  local out, new = {}, false
+  for name, sum in pairs(session.state.files or {}) do out[name] = sum end
+  for name, sum in pairs((M.files())) do
+    if (out[name] or first[name]) ~= sum then out[name], new = sum, true end
+  end
+  return new and out or nil
 end
 
 ---@param cfg table

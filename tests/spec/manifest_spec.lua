@@ -31,6 +31,28 @@ describe("manifest", function()
     assert.equal(manifest.files().session, head.manifest.files.session)
   end)
 
+  it("is completed by what is loaded later, once", function()
+    local w <close> = world.new { script = { { tool_calls = { { name = "late" } } }, { text = "hi" }, { text = "ho" } } }
+    w:tool("late", function()
+      package.loaded["terret.render"] = nil
+      require "terret.render"
+      return "done"
+    end)
+    w:open()
+    local first = w:records()[1].manifest.files
+    first.render = nil
+    w.agent.session.header.manifest.files.render = nil
+    w:prompt()
+    local count, value = 0, nil
+    for _, r in ipairs(w:records()) do
+      if r.key == "files" then count, value = count + 1, r.value end
+    end
+    assert.equal(1, count)
+    assert.equal(manifest.files().render, value.render)
+    w:prompt("again")
+    assert.is_nil(manifest.more(w.agent.session))
+  end)
+
   it("shows a file of the user's that stands in for a built-in", function()
     local home <close> = terret.home()
     local source = "return function(agent)\n  agent:ask()\nend\n"
