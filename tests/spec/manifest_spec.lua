@@ -32,7 +32,8 @@ describe("manifest", function()
   end)
 
   it("is completed by what is loaded later, once", function()
-    local w <close> = world.new { script = { { tool_calls = { { name = "late" } } }, { text = "hi" }, { text = "ho" } } }
+    local w <close> = world.new { script = { { tool_calls = { { name = "late" } } }, { text = "hi" },
+      { text = "ho" } } }
     w:tool("late", function()
       package.loaded["terret.render"] = nil
       require "terret.render"
