@@ -21,9 +21,9 @@ local M = {
 local SPEC = {
   { name = "policy", arg = "LIST", help = "of: " .. table.concat(policies.names, ", ") .. " (default: all)" },
   { name = "window", arg = "TOKENS", kind = "integer", help = "of the model; default 200000" },
-  { name = "cached", arg = "PRICE", kind = "number", help = "of a cached token, uncached = 1; default 0.1" },
-  { name = "write", arg = "PRICE", kind = "number", help = "of a token that is written to the cache; default 1" },
-  { name = "output", arg = "PRICE", kind = "number", help = "of a token of output; default 5" },
+  { name = "cached", arg = "PRICE", help = "of a cached token, uncached = 1; default 0.1" },
+  { name = "write", arg = "PRICE", help = "of a token that is written to the cache; default 1" },
+  { name = "output", arg = "PRICE", help = "of a token of output; default 5" },
   { name = "ratio", arg = "BYTES", kind = "number", help = "of a token; default 2.9" },
   { name = "json", help = "an array of figures" },
   { name = "help", short = "h", help = "print this" },
@@ -146,8 +146,12 @@ function M.run(_, args, ctx)
     io.stderr:write("usage: ", M.usage, "\n")
     return 2
   end
-  for _, name in ipairs { "window", "ratio" } do
-    if opts[name] and opts[name] <= 0 then return fail(2, "--%s must be above 0", name) end
+  for _, name in ipairs { "cached", "write", "output" } do -- 0 is a price, too
+    local price = opts[name] and tonumber(opts[name])
+    if opts[name] and not (price and price >= 0 and price < math.huge) then
+      return fail(2, "--%s needs a number, not '%s'", name, opts[name])
+    end
+    opts[name] = price
   end
   return run_replay(opts, rest[1], ctx)
 end

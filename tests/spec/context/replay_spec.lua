@@ -158,6 +158,8 @@ describe("context replay", function()
       local list = json.decode(all.out)
       assert.equal(#policies.names, #list)
       assert.equal(40, list[1].calls)
+      local free = json.decode(home:run({ "ctx", "replay", path, "--json", "--cached", "0", "--output", "0" }).out)
+      assert.is_true(free[1].cost < list[1].cost)
     end)
 
     it("replays a session of our own by its id", function()
@@ -179,7 +181,9 @@ describe("context replay", function()
       for _, case in ipairs { { { "replay", "nonesuch" }, 1, "no session" }, { { "replay", broken }, 1, "line 2" },
         { { "replay", "/no/such.jsonl" }, 1, "such" }, { { "replay", broken, "--policy", "nope" }, 2, "no policy" },
         { { "replay" }, 2, "usage" }, { { "what" }, 2, "usage" },
-        { { "replay", broken, "--window", "0" }, 2, "above 0" },
+        { { "replay", broken, "--window", "0" }, 2, "--window" },
+        { { "replay", broken, "--cached", "x" }, 2, "--cached" },
+        { { "replay", broken, "--write", "-1" }, 2, "--write" },
         { { "replay", home:put("empty.jsonl", "") }, 1, "no conversation" } } do
         local r = home:run { "ctx", table.unpack(case[1]) }
         assert.equal(case[2], r.code, r.err)
