@@ -68,7 +68,8 @@ function M.learn(agent, usage, estimated, options)
   if not plausible(usage.input / estimated) then return end
   agent.ratio = slope(agent, usage, estimated)
   agent.anchor = { epoch = agent.session.epoch, raw = estimated, input = usage.input }
-  if agent.cfg.state_dir and math.abs(agent.ratio / (agent.saved_ratio or 1.0) - 1) > 0.005 then
+  local keep = agent.cfg.state_dir and not agent.session.ephemeral
+  if keep and math.abs(agent.ratio / (agent.saved_ratio or 1.0) - 1) > 0.005 then
     agent.saved_ratio = agent.ratio
     save(agent.cfg.state_dir, agent.cfg.model, agent.ratio)
   end

@@ -39,7 +39,7 @@ local function reserve(self, info, max_output, tail)
   end
   local prompt = context.size(self, tail)
   local want = { steps = 1, tokens = prompt + max_output,
-    cost = models.cost(info.price, { input = prompt, output = max_output }) }
+    cost = models.cost(info.price, { input = prompt, written = prompt, output = max_output }) }
   local held, message = self.budget:reserve(want)
   if held then return held, max_output, prompt end
   if max_output > 256 then return reserve(self, info, max_output // 2, tail) end
@@ -67,8 +67,9 @@ local function settle(self, held, info, used)
     input = usage.input, cached = usage.cached, output = usage.output })
   local cache = sentinel.after(self, self.guess, usage)
   self.guess = nil
-  self:must_record { type = "usage", input = usage.input, cached = usage.cached, output = usage.output,
-    cost = cost, estimated = usage.estimated, predicted = cache.predicted, lost = cache.lost, why = cache.why }
+  self:must_record { type = "usage", input = usage.input, cached = usage.cached, written = usage.written,
+    output = usage.output, cost = cost, estimated = usage.estimated, predicted = cache.predicted, lost = cache.lost,
+    why = cache.why }
   self:emit("usage", { input = usage.input, cached = usage.cached, output = usage.output, cost = cost,
     context = context.size(self), window = info.window })
 end
