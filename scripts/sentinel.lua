@@ -71,6 +71,24 @@ local function field(a, b)
   return lists and in_list(a.messages, b.messages, "messages") or "messages"
 end
 
+-- Where what is cached begins: fields before it (a limit of output, sampling) are no part of the prompt.
+local function prompt_start(body)
+  local head, least = body:sub(1, 4096), nil
+  for _, key in ipairs { '"system":', '"tools":', '"messages":', '"instructions":', '"input":' } do
+    local at = head:find(key, 1, true)
+    least = at and math.min(at, least or at) or least
+  end
+  return least or 1
+end
+
+-- Bytes of the last prefix that the cache should hold for this body.
+local function usable(prefix, body, common)
+  if common == #prefix then return common end
+  local a, b = prompt_start(prefix), prompt_start(body)
+  if common >= a - 1 then return common end
+  return a - 1 + M.common(prefix:sub(a), body:sub(b))
+end
+
 ---@class terret.sentinel.guess
 ---@field body string
 ---@field prefix string what of it the next request can share
@@ -92,7 +110,8 @@ function M.before(agent, body, tail, model)
   if last then
     local common = M.common(last.prefix, body)
     local function tokens(bytes) return math.floor(last.input * bytes / last.bytes) // BLOCK * BLOCK end
-    guess.predicted, guess.could, guess.common = tokens(common), tokens(#last.prefix), common
+    guess.predicted, guess.could = tokens(usable(last.prefix, body, common)), tokens(#last.prefix)
+    guess.common = common
   end
   return guess
 end

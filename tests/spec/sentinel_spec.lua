@@ -118,6 +118,21 @@ describe("sentinel", function()
     assert.matches("we changed tools %(byte 23%)", agent.said)
   end)
 
+  it("still predicts a hit when a field before the prompt changed, and blames that on a miss", function()
+    local agent = { sent = {}, session = { epoch = 1 }, emit = function(self, _, e) self.said = e.text end }
+    local function ask(limit, cached)
+      local text = ('{"max_tokens":%d,"model":"m","messages":[{"role":"user","content":"%s"}]}'):format(limit,
+        (PAD:gsub("\n", "")))
+      return sentinel.after(agent, sentinel.before(agent, text, nil, "m"), { input = #text // 4, cached = cached })
+    end
+    ask(4096, 0)
+    local hit = ask(16, 9000)
+    assert.is_true(hit.predicted > 7000)
+    assert.is_nil(hit.lost)
+    assert.equal("changed", ask(17, 0).why)
+    assert.matches("we changed max_tokens %(byte 16%)", agent.said)
+  end)
+
   it("passes over marks of a cache, and a tail that is not stored", function()
     local agent = { sent = {}, session = { epoch = 1 }, emit = function(self, _, e) self.said = e.text end }
     local function message(text, mark) return ('{%s"text":"%s"}'):format(mark or "", text) end
