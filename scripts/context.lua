@@ -224,7 +224,7 @@ local function due(agent, extra)
   local entries, now = agent.session.entries, reactor.now()
   local size = { total = M.size(agent, extra), fixed = (agent.fixed_tokens + entries[1].tokens) * agent.ratio,
     task = extra ~= "" and entries[#entries].role == "assistant",
-    cold = agent.asked_at ~= nil and now - agent.asked_at > M.cache_life }
+    cold = (agent.asked_at and now - agent.asked_at or agent.session.idle or 0) > M.cache_life }
   agent.asked_at = now
   return plan.due(agent.meter, limits(agent), prices(agent), size) and (agent.meter.failures or 0) == 0
 end

@@ -38,6 +38,7 @@ local VERSION = 1
 ---@field entries table[] parallel to the view: {id, role, kind, call_id, name, blob}
 ---@field open {id: string, name: string}[] calls that have no result yet
 ---@field header table the first record
+---@field idle number? seconds that it was left alone before this resume
 local Session = {}
 Session.__index = Session
 
@@ -211,6 +212,7 @@ function M.resume(options)
   local path = options.dir .. "/log.jsonl"
   local handle, message, code = open_log(path)
   if not handle then return nil, message, code end
+  local info = fs.stat(path)
   local records, bad = M.read(path)
   if not records or not records[1] or records[1].type ~= "session" then
     handle:close()
@@ -218,7 +220,7 @@ function M.resume(options)
     return nil, path .. " does not begin with a session record", "bad_session"
   end
   local self = make(options, options.dir, records[1].session)
-  self.log = handle
+  self.log, self.idle = handle, info and math.max(0, os.time() - info.mtime) or 0
   rebuild(self, records)
   local from = self.header.from
   self.blobs = math.max(blob_count(self.dir), from and from.blobs or 0)

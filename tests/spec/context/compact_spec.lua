@@ -61,6 +61,24 @@ describe("compaction", function()
       assert.equal(0, #asked)
     end)
 
+    it("is made at once when a long session is gone on with after its cache has expired", function()
+      local function resumed(idle)
+        local w, asked = busy(60, summed, { window = 200000, size = 300, models = { ["gpt-4o"] = { window = 200000,
+          price = { input = 1, cached = 0.1, output = 5 } } } })
+        w:prompt("the task")
+        local before = #asked
+        w:resume()
+        assert.is_true(w.agent.session.idle >= 0 and w.agent.session.idle < 60)
+        w.agent.session.idle = idle
+        w:prompt("go on")
+        w:check()
+        w:close()
+        return #asked - before
+      end
+      assert.equal(0, resumed(10))
+      assert.equal(1, resumed(86400))
+    end)
+
     it("that fails is not tried again; the session goes on", function()
       local w, asked = busy(150, function() return { error = "no", class = "bad_request" } end, { window = 200000,
         size = 300, models = { ["gpt-4o"] = { window = 200000, price = { input = 1, cached = 0.1, output = 5 } } } })
