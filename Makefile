@@ -58,9 +58,9 @@ $(BUILD)/modules.h: FORCE
 	@mkdir -p $(@D)
 	@{ for m in $(MODULES); do echo "MODULE($$m)"; done; } > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(BUILD)/embed: runtime/embed.c runtime/util.c runtime/terret.h
+$(BUILD)/embed: runtime/embed.c runtime/hash.c runtime/util.c runtime/terret.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ runtime/embed.c runtime/util.c $(EXE_LUA) -lm
+	$(CC) $(ALL_CFLAGS) -o $@ runtime/embed.c runtime/hash.c runtime/util.c $(EXE_LUA) $(LIBS)
 $(BUILD)/embedded.c: $(SCRIPTS) $(BUILD)/embed $(BUILD)/scripts.list
 	@$(BUILD)/embed $(SCRIPTS) > $@.new && mv $@.new $@
 $(BUILD)/scripts.list: FORCE
@@ -153,6 +153,10 @@ test-permissions: deps-test
 	@$(MAKE) --no-print-directory -j2 all >/dev/null
 	@$(BUILD)/terret --lua tests/permissions/property.lua 10000
 .PHONY: test-permissions
+# test-crash: a busy session killed at 1,000 random moments (KILLS=n), a full disk, EIO, a read-only directory
+test-crash: deps-test all
+	@TERRET=$(abspath $(BUILD))/terret $(BUILD)/terret --lua tests/crash/run.lua $(or $(KILLS),1000)
+.PHONY: test-crash
 # lint: warnings as errors, luacheck, formatting, symbols, line budget
 lint: deps-test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror -j2 all so >/dev/null

@@ -6,6 +6,7 @@
 -- isn't done.
 
 local budget_mod = require "terret.budget"
+local calibrate = require "terret.calibrate"
 local lazy = require "terret.lazy"
 
 local call_mod = lazy "terret.call"
@@ -15,6 +16,7 @@ local exchange = require "terret.exchange"
 local failure = require "terret.failure"
 local files = require "terret.files"
 local inject = require "terret.inject"
+local manifest = require "terret.manifest"
 local models = require "terret.models"
 local retry = require "terret.retry"
 local sandbox = lazy "terret.sandbox"
@@ -52,7 +54,9 @@ function M.new(options)
   if cfg.window then self.model_info.window = cfg.window end
   self.max_output = cfg.max_output or self.model_info.max_output
   self.fixed_tokens = tokens.estimate(self.tools_json)
-  self.ratio = 1.0 -- tokens that the endpoint counts per token that we estimate
+  self.ratio = self.ratio or calibrate.load(cfg.state_dir, cfg.model) -- counted tokens per estimated one
+  self.saved_ratio, self.sent = self.ratio, self.sent or {} -- the last request to each model (sentinel.lua)
+  self.meter = { rent = 0 } -- of early compaction
   self.pending = self.pending or {} -- texts of the user's role, admitted as one message by the next ask
   self.turn, self.asks = 0, 0
   self.last_text, self.said = "", "" -- of the last reply; what its parts that were cut off said
@@ -362,6 +366,8 @@ function Agent:fork()
   copy.depth, copy.files = self.depth + 1, self.files:copy()
   copy.pending = table.move(self.pending, 1, #self.pending, 1, {})
   copy.budget = budget_mod.new({}, self.budget)
+  copy.sent, copy.guess = {}, nil
+  for model, last in pairs(self.sent) do copy.sent[model] = last end
   return M.new(copy)
 end
 
@@ -403,6 +409,9 @@ function Agent:backend()
       return nil, message, code
     end
     shared.backend = backend
+    if self.session.state.backend ~= backend.name then
+      self:must_record { type = "state", key = "backend", value = backend.name }
+    end
   end
   return shared.backend
 end
@@ -464,6 +473,8 @@ function Agent:prompt(words)
   local closed, why = self.session:answer_open(ok and "not run: the loop ended without this call"
     or "interrupted: this call was not run")
   if not closed then status, message = "failed", message or "the session log can't be written: " .. why end
+  local files = self.depth == 0 and manifest.more(self.session)
+  if files then self.session:append { type = "state", key = "files", value = files } end
   local spent, usage = self.budget.spent, self.budget.usage
   return { status = status, text = self.last_text, message = message, steps = spent.steps,
     usage = { input = usage.input, cached = usage.cached, output = usage.output },

@@ -30,7 +30,8 @@ M.options = {
   { name = "max-cost", arg = "USD", kind = "number", help = "money" },
   { name = "timeout", arg = "SECONDS", kind = "number", help = "wall clock of the whole run" },
   { name = "continue", short = "c", help = "go on with the last session of this project" },
-  { name = "resume", short = "r", arg = "ID", help = "go on with a session" },
+  { name = "resume", short = "r", arg = "ID[@RECORD]", help = "go on with a session" },
+  { name = "fork", arg = "ID[@RECORD]", help = "go on with a copy of a session" },
   { name = "no-session", help = "keep no log" },
   { name = "no-stream", help = "ask for whole answers" },
   { name = "plain", help = "no cursor motion, no colour" },
@@ -300,7 +301,7 @@ local function open_agent(opts, headless)
   local ui, agent
   ui, message, code = make_ui(opts, cfg, headless)
   if not ui then return nil, message, code end
-  agent, message, code = setup.open(cfg, ui, { resume = opts.resume, continue = opts.continue,
+  agent, message, code = setup.open(cfg, ui, { resume = opts.resume, fork = opts.fork, continue = opts.continue,
     none = opts["no-session"] })
   if not agent then return nil, message, code end
   return agent, ui

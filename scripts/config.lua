@@ -16,6 +16,7 @@ local KEYS = {
   api_key_env = { "string" }, loop = { "string" }, mode = { "string" }, sandbox = { "string" },
   rw = { "table" }, net = { "table" }, limits = { "table" }, models = { "table" }, sampling = { "table" },
   stream = { "boolean" }, ui = { "string" }, profiles = { "table" }, profile = { "string", "TERRET_PROFILE" },
+  context = { "string", "TERRET_CONTEXT" }, summary_model = { "string", "TERRET_SUMMARY_MODEL" },
   context_window = { "number", "TERRET_CONTEXT_WINDOW" }, max_output = { "number", "TERRET_MAX_OUTPUT" },
   tool_timeout = { "number", "TERRET_TOOL_TIMEOUT" }, first_byte_timeout = { "number", "TERRET_FIRST_BYTE_TIMEOUT" },
   idle_timeout = { "number", "TERRET_IDLE_TIMEOUT" }, progress_timeout = { "number", "TERRET_PROGRESS_TIMEOUT" },
@@ -209,6 +210,7 @@ function M.load(opts, cwd)
     if err then return usage("%s", err) end
     cfg[key] = value and math.floor(value)
   end
+  cfg.context, cfg.summary_model = pick("context", nil, file), pick("summary_model", nil, file)
   local err
   cfg.timeouts, err = timeouts(file)
   if not cfg.timeouts then return usage("%s", err) end

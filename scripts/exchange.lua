@@ -3,6 +3,7 @@
 -- The budget is asked before each attempt and settled however it ends.  A limit cancels the loop's
 -- task and is raised; what the endpoint refuses comes back as nil, message, class.
 
+local calibrate = require "terret.calibrate"
 local lazy = require "terret.lazy"
 
 local calls = lazy "terret.calls"
@@ -12,6 +13,7 @@ local models = require "terret.models"
 local request_mod = require "terret.request"
 local retry = require "terret.retry"
 local session_mod = lazy "terret.session"
+local sentinel = require "terret.sentinel"
 local task = require "terret.task"
 local text = require "terret.text"
 local tokens = require "terret.tokens"
@@ -37,7 +39,7 @@ local function reserve(self, info, max_output, tail)
   end
   local prompt = context.size(self, tail)
   local want = { steps = 1, tokens = prompt + max_output,
-    cost = models.cost(info.price, { input = prompt, output = max_output }) }
+    cost = models.cost(info.price, { input = prompt, written = prompt, output = max_output }) }
   local held, message = self.budget:reserve(want)
   if held then return held, max_output, prompt end
   if max_output > 256 then return reserve(self, info, max_output // 2, tail) end
@@ -63,17 +65,13 @@ local function settle(self, held, info, used)
   local cost = usage.cost or models.cost(info.price, usage)
   self.budget:settle(held, { steps = 1, tokens = usage.input + (usage.output or 0), cost = cost,
     input = usage.input, cached = usage.cached, output = usage.output })
-  self:must_record { type = "usage", input = usage.input, cached = usage.cached, output = usage.output,
-    cost = cost, estimated = usage.estimated }
+  local cache = sentinel.after(self, self.guess, usage)
+  self.guess = nil
+  self:must_record { type = "usage", input = usage.input, cached = usage.cached, written = usage.written,
+    output = usage.output, cost = cost, estimated = usage.estimated, predicted = cache.predicted, lost = cache.lost,
+    why = cache.why }
   self:emit("usage", { input = usage.input, cached = usage.cached, output = usage.output, cost = cost,
     context = context.size(self), window = info.window })
-end
-
--- Brings the estimate closer to what the endpoint counts.
-local function calibrate(self, usage, estimated)
-  if not usage or usage.estimated or not usage.input or usage.input < 200 or estimated < 200 then return end
-  local ratio = usage.input / estimated
-  if ratio > 0.2 and ratio < 5 then self.ratio = self.ratio * 0.3 + ratio * 0.7 end
 end
 
 -- The dialect of the model that a request names.
@@ -112,12 +110,14 @@ local function send(self, options, max_output, sink)
     self.turn = self.turn + 1
     request.script, request.turn, request.agent = cfg.script, self.turn, self.id
     request.messages = self.session.view:render("[", options.tail and "," .. options.tail .. "]" or "]")
+    self.guess = sentinel.before(self, request.messages, options.tail, request.model)
     return request_mod.play(self.provider, request, sink)
   end
   request.dialect = dialect_of(self, options.model)
   local view
   view, request.store = view_of(self, request.dialect)
   local url, headers, body = self.provider.build(request, view)
+  self.guess = sentinel.before(self, body, options.tail, request.model)
   local function known(name)
     local tool = calls.resolve(self.tools, name)
     return tool and tool.name
@@ -161,7 +161,7 @@ local function attempt_request(self, options, sink)
   end
   local cut = trouble and trouble.shown and trouble.partial or nil
   settle(self, held, info, { reply = reply, prompt = prompt, partial = cut, usage = cut and trouble.usage })
-  if reply then calibrate(self, reply.usage, estimated) end
+  if reply then calibrate.learn(self, reply.usage, estimated, options) end
   if trouble then trouble.max_output = max_output end
   return reply, message, class, trouble
 end

@@ -2,8 +2,8 @@
 --
 -- cfg: model, provider, base_url, api_key, loop, project, cwd, home, state_dir, config_dir, cache_dir,
 -- mode, rules, sandbox, rw, net, limits {steps, tokens, cost, seconds}, timeouts {connect, first_byte, idle,
--- progress, tool}, window, max_output, stream, models, profile, profiles, sampling, script (scripted provider),
--- secrets.
+-- progress, tool}, context (its profile), summary_model, window, max_output, stream, models, profile, profiles,
+-- sampling, script (scripted provider), secrets.
 -- Failures come back as nil, message, code; code "usage" is the user's command line.
 
 local agent_mod = require "terret.agent"
@@ -11,8 +11,11 @@ local budget = require "terret.budget"
 local dialect_mod = require "terret.dialect"
 local exec = require "terret.exec"
 local fs = require "terret.fs"
+local fork = require("terret.lazy") "terret.session.fork"
+local manifest = require "terret.manifest"
 local models = require "terret.models"
 local permissions = require "terret.permissions"
+local plan = require "terret.context.plan"
 local policy_mod = require "terret.sandbox.policy"
 local prompt = require "terret.prompt"
 local redact = require "terret.redact"
@@ -87,21 +90,45 @@ local function make_policy(cfg, session, readonly)
     config_dir = cfg.config_dir, readonly = readonly }
 end
 
+-- "ID", "ID@RECORD" or a directory -> directory, record.
+local function find_session(cfg, named)
+  local id, record = named:match("^(.-)@(%d+)$")
+  id, record = id or named, math.tointeger(tonumber(record))
+  if id:find("/", 1, true) then return id, record end -- a directory
+  local dir, message, code = session_mod.find(cfg.state_dir, id)
+  return dir, record, message, code
+end
+
+-- Opens a session; with a record it goes on from there.
+local function resume(dir, encode, record)
+  local session, repaired, code = session_mod.resume { dir = dir, encode = encode }
+  if not session or not record then return session, repaired, code end
+  local ok, message, why = session:rewind(record)
+  if ok then ok, message, why = session:answer_open("interrupted: the conversation goes on from before its result") end
+  if ok then return session, repaired end
+  session:close()
+  return nil, message, why
+end
+
 -- The session that the options ask for: a new one, or one to go on with.
 local function open_session(cfg, encode, options, system, tools_json)
-  if options.resume then
-    local dir, message, code = options.resume, nil, nil
-    if not dir:find("/", 1, true) then dir, message, code = session_mod.find(cfg.state_dir, dir) end
+  local named = options.resume or options.fork
+  if named then
+    local dir, record, message, code = find_session(cfg, named)
     if not dir then return nil, message, (code == "not_found" or code == "ambiguous") and "usage" or code end
-    return session_mod.resume { dir = dir, encode = encode }
+    if options.fork then
+      dir, message, code = fork.at(dir, record)
+      if not dir then return nil, message, code end
+    end
+    return resume(dir, encode, not options.fork and record)
   elseif options.continue then
     local last = session_mod.list(cfg.state_dir, cfg.project)[1]
     if not last then return nil, "there is no session of this project to continue", "usage" end
-    return session_mod.resume { dir = last.dir, encode = encode }
+    return resume(last.dir, encode)
   end
   return session_mod.create { state_dir = cfg.state_dir, project = cfg.project, encode = encode,
     ephemeral = options.none, header = { model = cfg.model, provider = cfg.provider, base_url = cfg.base_url,
-      system = system, tools = tools_json } }
+      system = system, tools = tools_json, manifest = manifest.make(cfg) } }
 end
 
 -- How this configuration's endpoint wants things said.
@@ -130,12 +157,15 @@ local function check(cfg)
     return nil, ("--max-cost needs the price of '%s', which is unknown; set it in config.lua (models)")
       :format(cfg.model), "usage"
   end
+  if cfg.context and not plan.profiles[cfg.context] then
+    return nil, ("there is no context profile '%s'; there are: eco, balanced, rich"):format(cfg.context), "usage"
+  end
   return true
 end
 
 ---@param cfg table
 ---@param ui table
----@param options {resume: string?, continue: boolean?, none: boolean?}? the session
+---@param options {resume: string?, fork: string?, continue: boolean?, none: boolean?}? the session
 ---@return terret.agent?
 ---@return string? message
 ---@return string? code

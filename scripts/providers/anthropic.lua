@@ -187,8 +187,8 @@ local function add_usage(acc, u)
   local fresh = wire.count(u.input_tokens)
   acc.fresh = fresh or acc.fresh
   usage.cached = wire.count(u.cache_read_input_tokens) or usage.cached
-  acc.written = wire.count(u.cache_creation_input_tokens) or acc.written
-  if acc.fresh then usage.input = acc.fresh + (usage.cached or 0) + (acc.written or 0) end
+  usage.written = wire.count(u.cache_creation_input_tokens) or usage.written
+  if acc.fresh then usage.input = acc.fresh + (usage.cached or 0) + (usage.written or 0) end
   usage.output = wire.count(u.output_tokens) or usage.output
   acc.usage = usage
 end

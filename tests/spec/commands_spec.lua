@@ -59,7 +59,7 @@ describe("slash commands", function()
   end)
 
   it("say what there is when there is none of the name", function()
-    assert.matches("^no command /nothing; there are: /clear /compact /context /cost /help", run("/nothing x"))
+    assert.matches("^no command /nothing; there are: /clear /compact /context /cost /drop /help", run("/nothing x"))
   end)
 
   it("that fail don't end the session", function()
