@@ -473,8 +473,8 @@ function Agent:prompt(words)
   local closed, why = self.session:answer_open(ok and "not run: the loop ended without this call"
     or "interrupted: this call was not run")
   if not closed then status, message = "failed", message or "the session log can't be written: " .. why end
-  local files = self.depth == 0 and manifest.more(self.session)
-  if files then self.session:append { type = "state", key = "files", value = files } end
+  local loaded = self.depth == 0 and manifest.more(self.session)
+  if loaded then self.session:append { type = "state", key = "files", value = loaded } end
   local spent, usage = self.budget.spent, self.budget.usage
   return { status = status, text = self.last_text, message = message, steps = spent.steps,
     usage = { input = usage.input, cached = usage.cached, output = usage.output },

@@ -187,7 +187,7 @@ function M.open(cfg, ui, options)
   local session, repaired, session_code = open_session(cfg, dialect:speaker(provider), options,
     prompt.system(cfg), tools_json)
   if not session then
-    if session_code ~= "usage" and not options.resume and not options.continue then
+    if session_code ~= "usage" and not (options.resume or options.continue or options.fork) then
       repaired = repaired .. " (XDG_STATE_HOME names another place for sessions, --no-session keeps none)"
     end
     return nil, repaired, session_code
@@ -196,7 +196,7 @@ function M.open(cfg, ui, options)
   policy, message, code = make_policy(cfg, session)
   if not policy then
     session:close()
-    if not (options.resume or options.continue) then fs.remove(session.dir, { recursive = true }) end
+    if not (options.resume or options.continue or options.fork) then fs.remove(session.dir, { recursive = true }) end
     return nil, message, code
   end
   local agent

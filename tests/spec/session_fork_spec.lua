@@ -89,7 +89,7 @@ describe("a fork that stands by itself", function()
     assert.equal("bad_session", code)
     local agent, _, why = w:open { fork = "nonesuch@3" }
     assert.is_nil(agent)
-    assert.equal("not_found", why)
+    assert.equal("usage", why)
   end)
 end)
 
