@@ -9,6 +9,7 @@
 -- A fresh result is never cut below its cap before the model has seen it, with one exception: the
 -- endpoint refused the request and nothing else is left that could go.
 
+local fire = require "terret.fire"
 local session_mod = require "terret.session"
 local text = require "terret.text"
 local tokens = require "terret.tokens"
@@ -132,6 +133,7 @@ local function strip(agent, first)
   end
   if #replace == 0 then return false end
   agent:must_record { type = "batch", reason = "strip", replace = replace }
+  fire(agent, "context.change", { kind = "strip" })
   agent:emit("compaction", { kind = "strip", results = #replace })
   return true
 end
@@ -149,6 +151,7 @@ local function drop(agent, high, first)
   end
   if #gone == 0 then return false end
   agent:must_record { type = "batch", reason = "drop", drop = gone }
+  fire(agent, "context.change", { kind = "drop" })
   agent:emit("compaction", { kind = "drop", messages = #gone })
   return true
 end
@@ -208,6 +211,7 @@ local function replace_by(agent, summary, first)
   local from, before = session.entries[first], M.size(agent)
   agent:must_record { type = "compaction", content = table.concat(parts, "\n\n"), first = start,
     words = #words > 0 and words or nil, from = from and from.id }
+  fire(agent, "context.change", { kind = "compact" })
   agent:emit("compaction", { kind = "done", before = before, after = M.size(agent) })
 end
 
@@ -221,9 +225,12 @@ function M.compact(agent, instructions)
   if first <= 3 then return false end
   agent:emit("compaction", { kind = "start", tokens = M.size(agent) })
   local question = ASK .. (instructions and instructions ~= "" and "\nBesides: " .. instructions or "")
-  local reply, message = agent:request { tail = agent.session:tail(question),
-    silent = true }
-  local summary = reply and reply.text:find("%S") and reply.text
+  local summary, message = fire(agent, "compact", { instructions = instructions }, false), nil
+  if not summary then
+    local reply
+    reply, message = agent:request { tail = agent.session:tail(question), silent = true }
+    summary = reply and reply.text:find("%S") and reply.text
+  end
   if not summary then
     agent:emit("warning", { text = "the summary could not be made: " .. (message or "the answer has no text") })
     summary = structural_summary(agent)
