@@ -64,6 +64,17 @@ end
 
 local numbers = 0
 
+---Takes a handler into the table, in its place.
+---@param h table of add
+function M.adopt(h)
+  -- A new list: one that is being gone through stays as it is.
+  local old = M.handlers[h.event] or {}
+  local list = table.move(old, 1, #old, 1, {})
+  list[#list + 1] = h
+  table.sort(list, before)
+  M.handlers[h.event] = list
+end
+
 ---Registers a handler for a file that is no script (hooks.json), or in its place.
 ---@param event string
 ---@param handler function
@@ -76,12 +87,7 @@ function M.add(event, handler, options, file, where)
   local h = { event = event, handler = handler, priority = options.priority or 0, number = numbers, file = file,
     tier = file.tier, where = where, name = options.name or file.path:match("([^/]*)$"):gsub("%.lua$", ""),
     seconds = options.seconds, wait = options.wait, calls = 0, failures = 0, changes = 0 }
-  local list = M.handlers[event] or {}
-  -- A new list: one that is being gone through stays as it is.
-  list = table.move(list, 1, #list, 1, {})
-  list[#list + 1] = h
-  table.sort(list, before)
-  M.handlers[event] = list
+  M.adopt(h)
   return h
 end
 

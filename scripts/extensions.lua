@@ -140,7 +140,7 @@ end
 ---@return boolean ok
 ---@return string? traceback
 function M.reload(cfg)
-  local before, kept = M.loaded, {}
+  local before, kept, handlers = M.loaded, {}, events.handlers
   return events.anew(function()
     for path, entry in pairs(before) do
       if entry.keep and entry.keep.save then
@@ -166,6 +166,12 @@ function M.reload(cfg)
     if not ok then
       M.loaded = before
       error(err, 0)
+    end
+    -- What tools, loops and scripts registered is theirs.
+    for _, list in pairs(handlers) do
+      for _, h in ipairs(list) do
+        if not before[h.file.path] then events.adopt(h) end
+      end
     end
   end)
 end

@@ -54,7 +54,7 @@ end
 function M.names(kind)
   local seen, out = {}, {}
   local function add(file)
-    local name = file:match("^([%w_%-]+)%.lua$")
+    local name = file:match("^([%w_%-]+)%.lua$") or kind == "agents" and file:match("^([%w_%-]+)%.md$")
     if name and not seen[name] and not (NOT_MEMBERS[kind] or {})[name] then
       seen[name] = true
       out[#out + 1] = name

@@ -167,31 +167,53 @@ end
 ---Extensions and what a trusted project brings; nothing is loaded where there are no such files.
 ---@param cfg table
 ---@param warn fun(text: string)
-function M.extensions(cfg, warn)
+---@param again boolean? those that are loaded, too; when one is broken all stays as it was
+---@return boolean? ok
+---@return string? traceback
+function M.extensions(cfg, warn, again)
+  cfg.trusted = nil
   if cfg.project and fs.stat(cfg.project .. "/.terret") then
     local words
     cfg.trusted, words = require("terret.trust").load(cfg)
-    registry.project = cfg.trusted
     if words then warn(words) end
   end
+  registry.project = cfg.trusted
   local dir = cfg.config_dir
+  if again and package.loaded["terret.extensions"] then return require("terret.extensions").reload(cfg) end
   if cfg.trusted or dir and (fs.stat(dir .. "/extensions") or fs.stat(dir .. "/hooks.json")) then
     for _, words in ipairs(require("terret.extensions").open(cfg)) do warn(words) end
   end
+  return true
 end
 
--- What handlers hear of an agent's session, from its beginning to its end.
-local function attach(agent, resumed)
+-- Words that a handler of session.record may change; everything else of a record is its structure.
+local WORDS = { content = true, text = true, reason = true, summary = true }
+
+-- A record as handlers leave it: other words, further fields, the same structure.
+local function filter_record(agent, record)
+  local changed = fire(agent, "session.record", { record = record }).record
+  if changed == record then return record end
+  local out = {}
+  for key, value in pairs(changed) do out[key] = value end
+  for key, value in pairs(record) do
+    if not WORDS[key] or type(out[key]) ~= type(value) then out[key] = value end
+  end
+  return out
+end
+
+---What handlers hear of an agent's session, from its beginning to its end.
+---@param agent terret.agent
+---@param resumed boolean
+function M.attach(agent, resumed)
   local events, session = package.loaded["terret.events"], agent.session
   if not events then return end
   events.settle(agent)
   if events.handlers["session.record"] then
-    session.filter = function(record) return fire(agent, "session.record", { record = record }).record end
+    session.filter = function(record) return filter_record(agent, record) end
   end
   session.on_close = function() fire(agent, "session.close", { dir = session.dir }) end
   fire(agent, "session.open", { dir = session.dir, resumed = resumed })
 end
-M.attach = attach
 
 local function secrets_of(cfg)
   local list = { key = cfg.api_key }
@@ -253,7 +275,7 @@ function M.open(cfg, ui, options)
   if type(repaired) == "table" then
     for _, words in ipairs(repaired) do agent:emit("warning", { text = "session: " .. words }) end
   end
-  attach(agent, type(repaired) == "table")
+  M.attach(agent, type(repaired) == "table")
   return agent
 end
 

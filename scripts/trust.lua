@@ -122,8 +122,8 @@ function M.load(cfg)
   local state = M.state(cfg.state_dir, cfg.project, files)
   if state == "empty" then return nil end
   if cfg.trust or state == "trusted" then return files end
-  return nil, ("the %d files in %s/.terret %s, so nothing of them is loaded; `terret trust` shows them"):format(#files,
-    cfg.project, state == "changed" and "have changed since they were trusted" or "aren't trusted")
+  return nil, ("%s/.terret %s, so nothing of it is loaded; `terret trust` shows its files"):format(cfg.project,
+    state == "changed" and "has changed since it was trusted" or "isn't trusted")
 end
 
 return M

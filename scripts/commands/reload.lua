@@ -1,6 +1,5 @@
 -- scripts/commands/reload.lua - /reload: extensions, tools and the loop anew from their files; the session
 -- stays.  When something is broken, all stays as it was.
-local registry = require "terret.registry"
 local setup = require "terret.setup"
 
 -- Modules of the kinds that are loaded by name are forgotten, so that the files are read again.
@@ -43,12 +42,8 @@ return {
     if not loop then return back(message) end
     local tools, notes = new_tools(agent, problems)
     if #problems > 0 then return back(table.concat(problems, "\n")) end
-    if package.loaded["terret.extensions"] or registry.project then
-      local ok, trace = require("terret.extensions").reload(agent.cfg)
-      if not ok then return back(trace) end
-    else
-      setup.extensions(agent.cfg, function(words) problems[#problems + 1] = words end)
-    end
+    local ok, trace = setup.extensions(agent.cfg, function(words) problems[#problems + 1] = words end, true)
+    if not ok then return back(trace) end
     for name, tool in pairs(tools) do agent.tools[name] = tool end
     agent.loop = loop
     local said = #problems > 0 and table.concat(problems, "\n") .. "\n" or ""

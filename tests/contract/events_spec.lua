@@ -259,8 +259,9 @@ describe("events:", function()
     for _, name in ipairs(some) do events.on(name, function(_, next) return next() end) end
     local with = math.huge
     for _ = 1, 3 do with = math.min(with, turns(20)) end
-    if without > 0.0005 then return end -- a sanitizer's build, or a machine that is busy with others
-    assert.is_true(with - without < 0.0002, ("%.3f ms more"):format((with - without) * 1000))
+    -- In a sanitizer's build, or on a machine that is busy with others, a turn alone takes longer, too.
+    local most = 0.0002 * math.max(1, without / 0.0001)
+    assert.is_true(with - without < most, ("%.3f ms more"):format((with - without) * 1000))
     if os.getenv("TERRET_FIGURES") then
       print(("a turn: %.3f ms, with 20 handlers %.3f ms"):format(without * 1000, with * 1000))
     end

@@ -97,6 +97,46 @@ describe("extensions", function()
     assert.truthy(w.agent.session.view:render("", ""):find("two 3", 1, true))
   end)
 
+  it("of session.record change words and add fields, never the structure", function()
+    put("log", [[
+      require("terret").on("session.record", function(e, next)
+        local record = require("terret").copy(e.record)
+        if record.content then record.content = record.content:gsub("secret", "******") end
+        record.type, record.role, record.call_id, record.team = "warning", "user", "x", "blue"
+        return next { record = record }
+      end)
+    ]])
+    w:tool("echo", function() return "a secret" end)
+    play({ text = "the secret", tool_calls = { { name = "echo" } } }, { text = "end" })
+    w:prompt("a secret, too")
+    w:check()
+    local said = w.agent.session.view:render("", "")
+    assert.is_nil(said:find("secret", 1, true))
+    assert.same({ "a ******" }, w:results())
+    assert.equal("blue", w:logged("message")[1].team)
+  end)
+
+  it("registered by others stay at a reload; a project's changed file asks again", function()
+    local heard = 0
+    put("x", [[ require("terret").on("prompt", function(e, next) return next() end) ]])
+    w:put(".terret/tools/hello.lua", [[return { name = "hello", description = "x", permission = "none", parameters = {},
+      run = function() return "hello" end }]])
+    w.cfg.trust = true
+    play {}
+    w:open()
+    events.on("prompt", function(_, next)
+      heard = heard + 1
+      return next()
+    end)
+    local reload = require "terret.commands.reload"
+    assert.equal("loaded anew", reload.run { agent = w.agent, cfg = w.cfg })
+    w:prompt("go")
+    assert.equal(1, heard)
+    w.cfg.trust = nil
+    assert.truthy(reload.run({ agent = w.agent, cfg = w.cfg }):find("isn't trusted", 1, true))
+    assert.is_nil(require("terret.registry").project)
+  end)
+
   it("a loop is swapped between two steps of a running turn", function()
     w:tool("echo", function() return "x" end)
     play({ tool_calls = { { name = "echo" } } }, { text = "from the new loop" })
