@@ -250,15 +250,19 @@ describe("events:", function()
       task.run(function() for _ = 1, n do agent:prompt("go") end end)
       return (reactor.now() - began) / n
     end
-    turns(20)
-    local without = math.huge
-    for _ = 1, 3 do without = math.min(without, turns(20)) end
     local some = { "prompt", "prompt.check", "turn.start", "turn.end", "request", "usage", "budget.reserve", "note",
       "loop.select", "loop.stop", "session.open", "tool.call", "tool.policy", "tool.result", "exec", "exec.check",
       "file.write", "file.written", "tool.verdict", "compact" }
     for _, name in ipairs(some) do events.on(name, function(_, next) return next() end) end
-    local with = math.huge
-    for _ = 1, 3 do with = math.min(with, turns(20)) end
+    -- Taken in turns, the best of each: other work on the machine slows down both.
+    local handlers, with, without = events.handlers, math.huge, math.huge
+    turns(20)
+    for _ = 1, 12 do
+      events.handlers = {}
+      without = math.min(without, turns(10))
+      events.handlers = handlers
+      with = math.min(with, turns(10))
+    end
     -- In a sanitizer's build, or on a machine that is busy with others, a turn alone takes longer, too.
     local most = 0.0002 * math.max(1, without / 0.0001)
     assert.is_true(with - without < most, ("%.3f ms more"):format((with - without) * 1000))
