@@ -1,6 +1,7 @@
 -- scripts/call.lua - what a tool's run(args, call) may do: files under the sandbox's policy, commands in
 -- the sandbox, blobs of the session, progress.  World failures come back as nil, message, code.
 
+local fire = require "terret.fire"
 local sandbox = require "terret.sandbox"
 local task = require "terret.task"
 local clean = require("terret.text").clean
@@ -88,10 +89,14 @@ function Call:write(path, data)
   end
   local place, message, code = self:resolve(path, "write")
   if not place then return nil, message, code end
+  local may = fire(self.agent, "file.write", { path = place.path, data = data })
+  if may.verdict == "deny" then return nil, "denied: " .. (may.reason or "a guard forbids this file"), "denied" end
   local ok
   ok, message, code = place.root:write(place.rel, data, { parents = true })
   if not ok then return nil, message, code end
   touch(self, place, place.root:stat(place.rel))
+  fire(self.agent, "file.written", { path = place.path })
+  touch(self, place, place.root:stat(place.rel)) -- a formatter may have been at it
   return true
 end
 
@@ -112,6 +117,19 @@ local function finish(self, process)
   for _, note in ipairs(sandbox.finish(process)) do self.notes[#self.notes + 1] = note end
 end
 
+-- The command itself, in the sandbox.
+local function execute(self, argv, options)
+  local backend, message, code = self.agent:backend()
+  if not backend then return nil, message, code end
+  local process <close>, err, err_code = sandbox.spawn(backend, self.agent.policy, argv, options)
+  if not process then return nil, err, err_code end
+  local _finish <close> = setmetatable({}, { __close = function() finish(self, process) end })
+  task.await(process)
+  local result = process:output()
+  for key, value in pairs(process:status()) do result[key] = value end
+  return result
+end
+
 ---Runs a command in the sandbox and waits for its end.
 ---@param argv string[]
 ---@param options table? options of terret.exec.spawn
@@ -119,14 +137,18 @@ end
 ---@return string? message
 ---@return string? code
 function Call:exec(argv, options)
-  local backend, message, code = self.agent:backend()
-  if not backend then return nil, message, code end
-  local process <close>, err, err_code = sandbox.spawn(backend, self.agent.policy, argv, options or {})
-  if not process then return nil, err, err_code end
-  local _finish <close> = setmetatable({}, { __close = function() finish(self, process) end })
-  task.await(process)
-  local result = process:output()
-  for key, value in pairs(process:status()) do result[key] = value end
+  local message, code
+  local result = fire(self.agent, "exec", { argv = argv, options = options or {} }, function(e)
+    local may = fire(self.agent, "exec.check", { argv = e.argv })
+    local out
+    if may.verdict == "deny" then
+      message, code = "denied: " .. (may.reason or "a guard forbids this command"), "denied"
+    else
+      out, message, code = execute(self, e.argv, e.options)
+    end
+    return out or false
+  end)
+  if not result then return nil, message, code end
   return result
 end
 
@@ -143,7 +165,5 @@ function Call:blob(data) return self.session:save_blob(data) end
 ---@return string? message
 ---@return string? code
 function Call:blob_read(id) return self.session:read_blob(id) end
-
--- Files that the tools of an agent saw ----------------------------------------------------------
 
 return M

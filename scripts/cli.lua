@@ -34,6 +34,8 @@ M.options = {
   { name = "fork", arg = "ID[@RECORD]", help = "go on with a copy of a session" },
   { name = "no-session", help = "keep no log" },
   { name = "no-stream", help = "ask for whole answers" },
+  { name = "check", arg = "COMMAND", help = "what must pass in the end (loops verify and bestof)" },
+  { name = "trust", help = "load the project's .terret in this run" },
   { name = "plain", help = "no cursor motion, no colour" },
   { name = "script", arg = "FILE", help = "answers of the scripted provider" },
   { name = "version", help = "print the version" },

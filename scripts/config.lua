@@ -15,7 +15,8 @@ local KEYS = {
   model = { "string", "TERRET_MODEL" }, provider = { "string" }, base_url = { "string", "OPENAI_BASE_URL" },
   api_key_env = { "string" }, loop = { "string" }, mode = { "string" }, sandbox = { "string" },
   rw = { "table" }, net = { "table" }, limits = { "table" }, models = { "table" }, sampling = { "table" },
-  stream = { "boolean" }, ui = { "string" }, profiles = { "table" }, profile = { "string", "TERRET_PROFILE" },
+  check = { "string" }, review_model = { "string" }, attempts = { "number" }, stream = { "boolean" },
+  ui = { "string" }, profiles = { "table" }, profile = { "string", "TERRET_PROFILE" },
   context = { "string", "TERRET_CONTEXT" }, summary_model = { "string", "TERRET_SUMMARY_MODEL" },
   context_window = { "number", "TERRET_CONTEXT_WINDOW" }, max_output = { "number", "TERRET_MAX_OUTPUT" },
   tool_timeout = { "number", "TERRET_TOOL_TIMEOUT" }, first_byte_timeout = { "number", "TERRET_FIRST_BYTE_TIMEOUT" },
@@ -216,6 +217,8 @@ function M.load(opts, cwd)
   if not cfg.timeouts then return usage("%s", err) end
   cfg.rules, err = load_rules(opts, dirs.config_dir)
   if not cfg.rules then return usage("%s", err) end
+  cfg.check, cfg.trust = opts.check or file.check, opts.trust
+  cfg.review_model, cfg.attempts = file.review_model, file.attempts and math.floor(file.attempts)
   cfg.loop, cfg.mode = opts.loop or file.loop, opts.mode or file.mode or "ask"
   cfg.sandbox = opts.sandbox or file.sandbox or "auto"
   for _, list in ipairs { file.rw or {}, opts.rw or {} } do

@@ -14,6 +14,7 @@
 -- endpoint refused the request and nothing else is left that could go.
 
 local calibrate = require "terret.calibrate"
+local fire = require "terret.fire"
 local lazy = require "terret.lazy"
 local plan = require "terret.context.plan"
 local reactor = require "terret.reactor"
@@ -132,6 +133,7 @@ local function strip(agent, first)
   end
   if #replace == 0 then return false end
   agent:must_record { type = "batch", reason = "strip", replace = replace }
+  fire(agent, "context.change", { kind = "strip" })
   agent:emit("compaction", { kind = "strip", results = #replace })
   return true
 end
@@ -143,6 +145,7 @@ local function drop(agent, high, first)
   for i, e in ipairs(list) do gone[i] = e.id end
   if #gone == 0 then return false end
   agent:must_record { type = "batch", reason = "drop", drop = gone }
+  fire(agent, "context.change", { kind = "drop" })
   agent:emit("compaction", { kind = "drop", messages = #gone })
   return true
 end
@@ -171,6 +174,7 @@ local function replace_by(agent, summary, first)
   agent:must_record(summary_mod.compose(entries, first, { summary = summary, said = said, set = set,
     todos = session.todos }))
   agent.meter = { rent = 0, floor = M.size(agent), failures = agent.meter.failures }
+  fire(agent, "context.change", { kind = "compact" })
   agent:emit("compaction", { kind = "done", before = before, after = M.size(agent) })
 end
 
@@ -199,8 +203,8 @@ local function compact(agent, instructions, why)
   agent:emit("compaction", { kind = "start", tokens = M.size(agent) })
   local meter = agent.meter
   local question = summary_mod.ask .. (instructions and instructions ~= "" and "\nBesides: " .. instructions or "")
-  local summary, message, class
-  if why == "hand" or (meter.failures or 0) < 2 then
+  local summary, message, class = fire(agent, "compact", { instructions = instructions }, false), nil, nil
+  if not summary and (why == "hand" or (meter.failures or 0) < 2) then
     summary, message, class = make_summary(agent, question, why == "early")
   end
   meter.failures = summary and 0 or (meter.failures or 0) + 1

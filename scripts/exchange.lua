@@ -9,6 +9,7 @@ local lazy = require "terret.lazy"
 local calls = lazy "terret.calls"
 local context = require "terret.context"
 local failure = require "terret.failure"
+local fire = require "terret.fire"
 local models = require "terret.models"
 local request_mod = require "terret.request"
 local retry = require "terret.retry"
@@ -28,6 +29,7 @@ end
 
 local function limit_reached(self, message)
   self.limit_message = message
+  fire(self, "budget.limit", { message = message })
   if self.loop_task then task.cancel(self.loop_task, "limit") end
   failure.raise("limit", message, "limit")
 end
@@ -40,6 +42,8 @@ local function reserve(self, info, max_output, tail)
   local prompt = context.size(self, tail)
   local want = { steps = 1, tokens = prompt + max_output,
     cost = models.cost(info.price, { input = prompt, written = prompt, output = max_output }) }
+  local may = fire(self, "budget.reserve", want)
+  if may.verdict == "deny" then limit_reached(self, may.reason or "a guard forbids the request") end
   local held, message = self.budget:reserve(want)
   if held then return held, max_output, prompt end
   if max_output > 256 then return reserve(self, info, max_output // 2, tail) end
@@ -70,6 +74,8 @@ local function settle(self, held, info, used)
   self:must_record { type = "usage", input = usage.input, cached = usage.cached, written = usage.written,
     output = usage.output, cost = cost, estimated = usage.estimated, predicted = cache.predicted, lost = cache.lost,
     why = cache.why }
+  fire(self, "usage", { input = usage.input, output = usage.output, cached = usage.cached, cost = cost,
+    total = self.budget.spent })
   self:emit("usage", { input = usage.input, cached = usage.cached, output = usage.output, cost = cost,
     context = context.size(self), window = info.window })
 end
@@ -102,7 +108,7 @@ end
 local function send(self, options, max_output, sink)
   local cfg = self.cfg
   local request = { base_url = cfg.base_url, key = cfg.api_key, model = options.model or cfg.model,
-    tools = self.tools_json, stream = cfg.stream ~= false, most = max_output,
+    tools = not options.bare and self.tools_json or nil, stream = cfg.stream ~= false, most = max_output,
     max_output = (self.max_output or options.limit) and max_output or nil,
     sampling = options.sampling or cfg.sampling, tool_choice = options.tool_choice, tail = options.tail,
     session = self.session.id }
@@ -123,7 +129,7 @@ local function send(self, options, max_output, sink)
     return tool and tool.name
   end
   local reply, message, class, info = request_mod.send(self.provider, { url = url, headers = headers, body = body,
-    timeouts = cfg.timeouts, known = options.tool_choice ~= "none" and known or nil }, sink)
+    timeouts = cfg.timeouts, known = options.tool_choice ~= "none" and not options.bare and known or nil }, sink)
   if reply then reply.origin = request.dialect.origin end
   if info then info.body, info.dialect = body, request.dialect end
   return reply, message, class, info
@@ -223,6 +229,9 @@ function M.request(self, options)
       self:emit("warning", { text = ("the endpoint refused the request (%s): %s"):format(message, lesson) })
     else
       local wait = not info.shown and retry.wait(class, attempt, info.after)
+      local other = fire(self, "request.retry", { class = class or "", message = message, attempt = attempt,
+        wait = wait or nil }, false)
+      if other then wait = not other.give_up and other.wait or nil end
       if not wait then return nil, final(message, info), class, info end
       self:emit("retry", { text = message, class = class, attempt = attempt, seconds = wait })
       task.sleep(wait)

@@ -17,6 +17,7 @@
 --   undo        of: a batch, compaction, pin or undo that is taken back
 --   rewind      to: the branch goes on from that record
 --   usage, permission, warning, todos, state: facts; they don't change the view
+--   hook        event, handler, file, hash: what an extension changed
 
 local fs = require "terret.fs"
 local hash = require "terret.hash"
@@ -278,6 +279,7 @@ end
 ---@return string? message
 ---@return string? code
 function Session:append(record)
+  if self.filter and record.type ~= "hook" then record = self.filter(record) end
   record.v, record.id, record.parent = VERSION, self.next_id, self.last
   record.time = os.date("!%Y-%m-%dT%H:%M:%SZ")
   local ok, message, code = self.log:append(json.encode(record))
@@ -436,6 +438,7 @@ function Session:read_blob(id)
 end
 
 function Session:close()
+  if self.log and self.on_close then self.on_close() end
   if self.log then self.log:close() end
   self.log = nil
   if self.ephemeral then fs.remove(self.dir, { recursive = true }) end

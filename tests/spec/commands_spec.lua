@@ -155,7 +155,7 @@ describe("slash commands in a conversation", function()
     assert.matches("^the loop is react; there are: .*react", run("/loop"))
     local path = dir .. "/mine.lua"
     assert(fs.write(path, "return function(agent) agent:say('assistant', 'mine') end"))
-    assert.matches("from the next turn on", run("/loop " .. path))
+    assert.matches("from the next step on", run("/loop " .. path))
     assert.equal("done", task.run(agent.prompt, agent, "x").status)
     local before = agent.loop
     assert.matches("no loops 'nothing'", run("/loop nothing"))
