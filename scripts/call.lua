@@ -38,6 +38,22 @@ function Call:progress(text) self.agent:emit("tool_progress", { id = self.id, te
 ---@return string? code
 function Call:resolve(path, access) return self.agent.policy:resolve(path, access) end
 
+---Whether a search may show a file of this path: by its name, and by where links lead.
+---@param path string
+---@return boolean
+function Call:readable(path)
+  local permissions, place = self.agent.permissions, self:resolve(path, "read")
+  return place ~= nil and permissions:readable(path) and permissions:readable(place.path)
+end
+
+---Whether files may be below a path that a search leaves out.
+---@param path string
+---@return boolean
+function Call:hides_below(path)
+  local place = self:resolve(path, "read")
+  return self.agent.permissions:hides_below(place and place.path or path)
+end
+
 -- Notes what a file looked like when a tool last read or wrote it.
 local function touch(self, place, info)
   self.agent.files:touch(place.host, place.path, info)

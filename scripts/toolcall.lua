@@ -33,7 +33,8 @@ local function subject(tool, args, call)
   if class == "exec" then return { class = "exec", command = args.command or "", tool = tool.name } end
   if class == "read" or class == "write" then
     local place = call:resolve(args.path or ".", class)
-    return { class = class, path = place and place.path or args.path or ".", tool = tool.name }
+    -- The path as it was written is judged too: a rule may speak about the name of a link.
+    return { class = class, path = place and place.path or args.path or ".", named = args.path, tool = tool.name }
   end
   return { class = class, tool = tool.name, host = args.host }
 end
