@@ -172,7 +172,9 @@ function M.open(cfg, ui, options)
     permissions = permissions.new { mode = cfg.mode or "ask", rules = cfg.rules or {}, project = cfg.project,
       cwd = cfg.cwd or cfg.project, isolated = isolated, builtin = true, policy = cfg.policy },
     budget = budget.new(cfg.limits), shared = { unasked = 0 } }
-  agent.first, agent.skills = prompt.first(cfg)
+  local left_out
+  agent.first, agent.skills, left_out = prompt.first(cfg)
+  table.move(left_out, 1, #left_out, #warnings + 1, warnings)
   for _, words in ipairs(warnings) do agent:emit("warning", { text = words }) end
   if type(repaired) == "table" then
     for _, words in ipairs(repaired) do agent:emit("warning", { text = "session: " .. words }) end
