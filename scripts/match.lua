@@ -485,7 +485,7 @@ function M.find(text, old, new, all)
   local plain_old = #why.places == 0 and not why.signs and unnumbered(old)
   if not plain_old or plain_old == "" then return nil, why end
   local plain_new = unnumbered(new) or new
-  edits, places, failure = exact(text, plain_old, plain_new, all)
+  edits, _, failure = exact(text, plain_old, plain_new, all)
   if edits and #edits > 0 then return edits, "line numbers" end
   if not edits then return nil, failure or why end
   list, why = tolerant(file, plain_old, plain_new, all)
