@@ -136,6 +136,7 @@ build = {
     ["terret.retry"] = "scripts/retry.lua",
     ["terret.schema"] = "scripts/schema.lua",
     ["terret.screen"] = "scripts/screen.lua",
+    ["terret.search"] = "scripts/search.lua",
     ["terret.session"] = "scripts/session.lua",
     ["terret.setup"] = "scripts/setup.lua",
     ["terret.shell"] = "scripts/shell.lua",

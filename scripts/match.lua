@@ -8,66 +8,13 @@
 --   5 signs             quotes, dashes and blanks of Unicode are those of ASCII
 --   6 line numbers      as `read` prints them, taken off old and new; then 1 to 5 again
 -- Steps 2 to 6 count only where exactly one place fits.  What old and new have in common keeps
--- the file's bytes: its line ends, trailing blanks, curly quotes.  The search is linear for
--- hostile texts, too: find_plain falls back to Knuth, Morris and Pratt.
+-- the file's bytes: its line ends, trailing blanks, curly quotes.
+local each_place = require "terret.search"
+
 local M = {}
 
-local HEAD = 64           -- bytes that plain find looks for
-local BUDGET = 100000000  -- bytes compared behind heads before the fallback
 local MAX_PLACES = 10000
 M.most = 500000           -- places that one edit may change
-
--- ---- plain search -----------------------------------------------------------------------------
-
-local function kmp(text, needle, visit)
-  local fail, k, n = { [0] = 0, [1] = 0 }, 0, #needle
-  for i = 2, n do
-    local c = needle:byte(i)
-    while k > 0 and needle:byte(k + 1) ~= c do k = fail[k] end
-    if needle:byte(k + 1) == c then k = k + 1 end
-    fail[i] = k
-  end
-  k = 0
-  for i = 1, #text do
-    local c = text:byte(i)
-    while k > 0 and (k == n or needle:byte(k + 1) ~= c) do k = fail[k] end
-    if needle:byte(k + 1) == c then k = k + 1 end
-    if k == n and not visit(i - n + 1) then return end
-  end
-end
-
--- The piece of the needle that comes latest in the text, and how far it is from the needle's start;
--- nil: one isn't there at all.
-local function probe(text, needle)
-  local n, best, offset = #needle, 0, 0
-  if n <= HEAD then return needle, 0 end
-  for _, o in ipairs { 0, (n - HEAD) // 2, n - HEAD } do
-    local p = text:find(needle:sub(o + 1, o + HEAD), o + 1, true)
-    if not p then return nil end
-    if p - o > best then best, offset = p - o, o end
-  end
-  return needle:sub(offset + 1, offset + HEAD), offset
-end
-
--- Calls visit(place) for each place of needle, overlapping ones too, until it says false.  True: the
--- text is so repetitive that this took long.
-local function each_place(text, needle, visit)
-  local piece, offset = probe(text, needle)
-  local n, at, spent = #needle, 1, 0
-  while piece do
-    local p = text:find(piece, at + offset, true)
-    if not p then return end
-    p = p - offset
-    if n <= HEAD or text:sub(p, p + n - 1) == needle then
-      if not visit(p) then return end
-    end
-    spent, at = spent + (n > HEAD and n or 0), p + 1
-    if spent > BUDGET then
-      kmp(text:sub(at), needle, function(q) return visit(q + at - 1) end)
-      return true
-    end
-  end
-end
 
 ---All places of needle, overlapping ones too; at most 10,000.
 ---@param text string
@@ -485,9 +432,9 @@ function M.find(text, old, new, all)
   local plain_old = #why.places == 0 and not why.signs and unnumbered(old)
   if not plain_old or plain_old == "" then return nil, why end
   local plain_new = unnumbered(new) or new
-  edits, _, failure = exact(text, plain_old, plain_new, all)
-  if edits and #edits > 0 then return edits, "line numbers" end
-  if not edits then return nil, failure or why end
+  local found, _, too_many = exact(text, plain_old, plain_new, all)
+  if found and #found > 0 then return found, "line numbers" end
+  if not found then return nil, too_many or why end
   list, why = tolerant(file, plain_old, plain_new, all)
   if list then return list, "line numbers and " .. why end
   return nil, why

@@ -187,7 +187,10 @@ describe("a terminal", function()
   -- A tool of the user's that runs this code for ever.
   local function spin(code)
     home:put(home.config .. "/tools/spin.lua", ([[return { name = "spin", description = "x", permission = "none",
-      parameters = {}, run = function() io.open("%s/spins", "w"):close() while true do %s end end }]]):format(home.dir, code))
+      parameters = {}, run = function()
+        io.open("%s/spins", "w"):close()
+        while true do %s end
+      end }]]):format(home.dir, code))
     local script = home:put("spin_script.lua", [[return { { tool_calls = { { name = "spin" } } }, { text = "The end." },
       { text = "It goes on." } }]])
     local pane = start(home, 80, 24, { args = { "--script", script, "--mode", "yolo", "first" } })
