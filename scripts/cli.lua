@@ -225,14 +225,31 @@ local function scripts_on_disk()
   return false
 end
 
+local GUARDS = { permissions = { "new", "parse_rules" }, shell = { "parse" }, toolcall = { "run", "parse" },
+  sandbox = { "pick", "spawn" } }
+
 -- Guards that were replaced and don't load: nothing runs.  Those in the executable can wait.
 local function load_guards()
   if not scripts_on_disk() then return true end
-  for _, name in ipairs { "permissions", "shell", "toolcall", "sandbox" } do
+  for name, functions in pairs(GUARDS) do
     local ok, err = pcall(require, "terret." .. name)
-    if not ok then return nil, ("the guard terret.%s can't be loaded, so nothing runs: %s"):format(name, err) end
+    for _, key in ipairs(ok and functions or {}) do
+      if type(err) ~= "table" or type(err[key]) ~= "function" then
+        ok, err = false, ("it has no function '%s'"):format(key)
+        break
+      end
+    end
+    if not ok then return nil, ("the guard terret.%s can't be used, so nothing runs: %s"):format(name, err) end
   end
   return true
+end
+
+-- The words of an error.  Where scripts of the user's replace ours they are the likely cause, and a
+-- traceback through the rest says nothing to them.
+local function words_of(err)
+  local words = require("terret.text").clean(tostring(err))
+  if not scripts_on_disk() then return debug.traceback(words, 2) end
+  return words .. " (scripts in a directory of yours replace terret's own)"
 end
 
 -- SIGTERM and SIGHUP end the run cleanly, Ctrl-C interrupts it; answers the exit status for that.
@@ -330,15 +347,18 @@ local function run(opts, rest)
       return EXIT.usage
     end
   end
-  local agent, ui, code = open_agent(opts, headless)
-  if not agent then
+  local opened, agent, ui, code = xpcall(open_agent, words_of, opts, headless)
+  if not opened then
+    say("%s", agent)
+    return EXIT.failed
+  elseif not agent then
     say("%s", ui)
     return code == "usage" and EXIT.usage or EXIT.failed
   end
   local ok, status = xpcall(function()
     if headless then return run_headless(agent, ui, words) end
     return ui.run(agent, { prompt = rest[1] })
-  end, debug.traceback)
+  end, words_of)
   agent.session:close()
   if not ok then
     say("%s", status)

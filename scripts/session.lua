@@ -406,11 +406,16 @@ function Session:new_blob()
   return id, self.dir .. "/blobs/" .. id
 end
 
+M.blob_max = 64 * 1048576 -- bytes
+
 ---@param data string
 ---@return string? id
 ---@return string? message
 ---@return string? code
 function Session:save_blob(data)
+  if #data > M.blob_max then
+    return nil, ("a blob of %d bytes is over the limit of %d"):format(#data, M.blob_max), "too_large"
+  end
   local id, path = self:new_blob()
   local ok, message, code = fs.write(path, data, { mode = 384, sync = false })
   if not ok then return nil, message, code end

@@ -307,7 +307,9 @@ function M.open(cfg, ui, options)
     tools = by_name, tools_json = tools_of(session, cfg, provider), dialect = dialect, policy = policy,
     redactor = redactor, permissions = make_permissions(cfg, isolated),
     budget = budget.new(cfg.limits), shared = { unasked = 0 } }
-  agent.first, agent.skills = prompt.first(cfg)
+  local left_out
+  agent.first, agent.skills, left_out = prompt.first(cfg)
+  table.move(left_out, 1, #left_out, #warnings + 1, warnings)
   for _, words in ipairs(warnings) do agent:emit("warning", { text = words }) end
   if type(repaired) == "table" then
     for _, words in ipairs(repaired) do agent:emit("warning", { text = "session: " .. words }) end

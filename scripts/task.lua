@@ -108,8 +108,10 @@ local function resume(t)
   if t.done then return end
   local before = current
   current = t
+  reactor.running(t.co)
   local ok, state, a = coroutine.resume(t.co)
   current = before
+  reactor.running(before and before.co)
   if coroutine.status(t.co) == "suspended" then return end
   if not ok then return finish(t, false, state) end
   local result = a

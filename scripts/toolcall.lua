@@ -175,6 +175,10 @@ local function run_allowed(agent, tool, args, call, changed)
 end
 
 local function execute(agent, parsed)
+  if agent.redactor:clean(parsed.arguments) ~= parsed.arguments then
+    -- What would run and what the log shows would differ.
+    return false, "the arguments hold a secret of the user's (an API key), so nothing was run"
+  end
   if parsed.problem then return false, parsed.problem .. ". Send the call again with valid JSON." end
   local tool = find_tool(agent, parsed.name)
   if not tool then
