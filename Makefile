@@ -5,14 +5,17 @@ BUILD ?= build
 CC ?= cc
 -include config.mk
 
-LUA_PC := $(shell pkg-config --exists lua5.4 2>/dev/null && echo lua5.4 || echo lua-5.4)
-BSD_PC := $(shell pkg-config --exists libbsd 2>/dev/null && echo libbsd)
+LUA_PC := $(shell { pkg-config --exists lua5.4; } 2>/dev/null && echo lua5.4 || echo lua-5.4)
+BSD_PC := $(shell { pkg-config --exists libbsd; } 2>/dev/null && echo libbsd)
 OS := $(shell uname -s)
 INCLUDES := $(shell pkg-config --cflags $(LUA_PC) libcurl $(BSD_PC) 2>/dev/null)
 LUA_LIB := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 LIBS := $(shell pkg-config --libs libcurl $(BSD_PC) $$(pkg-config --exists libseccomp && echo libseccomp) 2>/dev/null) -lm -lpthread
 # The executable carries its own Lua where the distribution has the archive.
 LUA_A := $(firstword $(wildcard $(shell pkg-config --variable=libdir $(LUA_PC) 2>/dev/null)/liblua5.4.a))
+ifeq ($(shell command -v pkg-config 2>/dev/null),)
+$(info pkg-config is missing: `make deps` installs what the build needs, or says what to install)
+endif
 ifneq ($(LUA_A),)
 EXE_LUA := $(LUA_A) -ldl
 else
@@ -55,9 +58,9 @@ $(BUILD)/modules.h: FORCE
 	@mkdir -p $(@D)
 	@{ for m in $(MODULES); do echo "MODULE($$m)"; done; } > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(BUILD)/embed: runtime/embed.c runtime/util.c runtime/terret.h
+$(BUILD)/embed: runtime/embed.c runtime/hash.c runtime/util.c runtime/terret.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ runtime/embed.c runtime/util.c $(EXE_LUA) -lm
+	$(CC) $(ALL_CFLAGS) -o $@ runtime/embed.c runtime/hash.c runtime/util.c $(EXE_LUA) $(LIBS)
 $(BUILD)/embedded.c: $(SCRIPTS) $(BUILD)/embed $(BUILD)/scripts.list
 	@$(BUILD)/embed $(SCRIPTS) > $@.new && mv $@.new $@
 $(BUILD)/scripts.list: FORCE
@@ -87,7 +90,7 @@ so: $(SO)
 # install: PREFIX=/usr/local; the executable holds all scripts (terret eject copies one to be edited)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/terret
-	install -m 755 $(BUILD)/terret $(DESTDIR)$(PREFIX)/bin/terret
+	@install -m 755 $(BUILD)/terret $(DESTDIR)$(PREFIX)/bin/terret
 	install -m 644 README.md CHANGELOG.md LICENSE runtime/types.lua $(DESTDIR)$(PREFIX)/share/doc/terret
 
 # deps: installs what the build needs (apt as root), or says what to install
@@ -99,6 +102,7 @@ deps-test:
 
 # demo: offline; a scripted model mends a failing test of a small C project, in the sandbox
 demo: deps
+	@[ -x $(BUILD)/terret ] || echo "building terret (a few seconds)..."
 	@$(MAKE) --no-print-directory -s all
 	@$(BUILD)/terret demo
 
@@ -153,6 +157,10 @@ test-permissions: deps-test
 	@$(MAKE) --no-print-directory -j2 all >/dev/null
 	@$(BUILD)/terret --lua tests/permissions/property.lua 10000
 .PHONY: test-permissions
+# test-crash: a busy session killed at 1,000 random moments (KILLS=n), a full disk, EIO, a read-only directory
+test-crash: deps-test all
+	@TERRET=$(abspath $(BUILD))/terret $(BUILD)/terret --lua tests/crash/run.lua $(or $(KILLS),1000)
+.PHONY: test-crash
 # lint: warnings as errors, luacheck, formatting, symbols, line budget
 lint: deps-test
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/lint WERROR=-Werror -j2 all so >/dev/null

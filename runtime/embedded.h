@@ -7,5 +7,6 @@ struct tr_embedded {
     size_t size;
     const char *code; /* bytecode of a script; size 0: none */
     size_t code_size;
+    const char *sha256; /* of the text */
 };
 extern const struct tr_embedded tr_embedded_files[]; /* ends with a NULL name */

@@ -108,6 +108,13 @@ static const char *code_of(CURLcode result, bool head_done) {
 
 /* A callback that refused knows better than libcurl why the transfer ended. */
 static void finish(http_req *q, CURLcode result) {
+    enum { TOO_LARGE = 100 }; /* CURLE_TOO_LARGE of later versions */
+    /* Earlier ones say "out of memory" when a line of the head is over libcurl's own limit. */
+    bool in_head = !q->head_done && q->head.n > 0 && !q->code;
+    if (in_head && (result == CURLE_OUT_OF_MEMORY || (int)result == TOO_LARGE)) {
+        q->code = "too_large";
+        q->why = "the answer's head is too large";
+    }
     const char *why = q->error[0] ? q->error : curl_easy_strerror(result);
     if (result != CURLE_OK && q->code)
         fail(q, q->code, q->why);

@@ -35,6 +35,10 @@ static const luaL_Reg modules[] = {
 static const char *const kinds[] = {"tools", "loops",  "providers", "sandbox",
                                     "ui",    "agents", "commands",  NULL};
 
+/* A table in the registry: module name -> where the script was found, for the session's manifest.
+ */
+#define LOADED "terret.loaded"
+
 /* ---- terret.embedded: the text inside the executable ------------------------------------- */
 
 static const struct tr_embedded *find_embedded(const char *name) {
@@ -50,10 +54,26 @@ static int embedded_get(lua_State *L) {
     return 1;
 }
 
+static int embedded_has(lua_State *L) {
+    lua_pushboolean(L, find_embedded(luaL_checkstring(L, 1)) != NULL);
+    return 1;
+}
+
+static int embedded_sha256(lua_State *L) {
+    const struct tr_embedded *e = find_embedded(luaL_checkstring(L, 1));
+    if (!e) return tr_fail(L, "not_found", "no embedded file '%s'", lua_tostring(L, 1));
+    lua_pushstring(L, e->sha256);
+    return 1;
+}
+
+/* The names that begin with the given text. */
 static int embedded_list(lua_State *L) {
+    const char *prefix = luaL_optstring(L, 1, "");
+    size_t length = strlen(prefix);
     lua_newtable(L);
     lua_Integer n = 0;
     for (const struct tr_embedded *e = tr_embedded_files; e->name; e++) {
+        if (strncmp(e->name, prefix, length) != 0) continue;
         lua_pushstring(L, e->name);
         lua_rawseti(L, -2, ++n);
     }
@@ -72,8 +92,14 @@ static void push_config_dir(lua_State *L) {
 }
 
 static int open_embedded(lua_State *L) {
-    static const luaL_Reg funcs[] = {{"get", embedded_get}, {"list", embedded_list}, {NULL, NULL}};
+    static const luaL_Reg funcs[] = {{"get", embedded_get},
+                                     {"has", embedded_has},
+                                     {"list", embedded_list},
+                                     {"sha256", embedded_sha256},
+                                     {NULL, NULL}};
     luaL_newlib(L, funcs);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LOADED);
+    lua_setfield(L, -2, "loaded");
     lua_pushliteral(L, TERRET_VERSION);
     lua_setfield(L, -2, "version");
     push_config_dir(L);
@@ -123,11 +149,10 @@ static bool is_kind(const char *rel) {
     return false;
 }
 
-/* package.searchers entry: "terret.tools.bash" -> tools/bash.lua below one of the roots.
- * Upvalues: $TERRET_PATH, the configuration directory, PREFIX/share/terret; nil where there is no
- * such directory. */
-static int search_script(lua_State *L) {
-    const char *name = luaL_checkstring(L, 1);
+/* "terret.tools.bash" -> tools/bash.lua below one of the roots.  Upvalues of the searcher:
+ * $TERRET_PATH, the configuration directory, PREFIX/share/terret; nil where there is no such
+ * directory. */
+static int find_script(lua_State *L, const char *name) {
     if (strcmp(name, "terret") == 0) name = "terret.init";
     if (strncmp(name, "terret.", 7) != 0 || strchr(name, '/') || strstr(name, "..")) {
         lua_pushliteral(L, "not a terret script");
@@ -148,6 +173,18 @@ static int search_script(lua_State *L) {
     if ((n = try_embedded(L, lua_pushfstring(L, "%s%s/init.lua", built, rel))) > 0) return n;
     lua_pushfstring(L, "no script '%s' in any directory of terret", rel);
     return 1;
+}
+
+/* An entry of package.searchers. */
+static int search_script(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    int n = find_script(L, name);
+    if (n < 2) return n;
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LOADED); /* ... loader where loaded */
+    lua_pushvalue(L, -2);
+    lua_setfield(L, -2, name);
+    lua_pop(L, 1);
+    return n;
 }
 
 /* Rewrites package[field] without the entries that don't start with "/". */
@@ -244,6 +281,7 @@ static int run(lua_State *L) {
     }
     set_arg(L, argc, argv, plain ? 2 : 0);
     if (plain) {
+        lua_gc(L, LUA_GCRESTART);
         if (luaL_loadfile(L, argv[2]) != LUA_OK) return lua_error(L);
         int first = 3, n = argc > first ? argc - first : 0;
         luaL_checkstack(L, n, "too many arguments");
@@ -278,6 +316,7 @@ int main(int argc, char **argv) {
     lua_pushinteger(L, argc);
     lua_pushlightuserdata(L, argv);
     int status = 1;
+    lua_gc(L, LUA_GCSTOP); /* until the first request is out; scripts/cli.lua restarts it */
     if (lua_pcall(L, 2, 1, 1) == LUA_OK)
         status = (int)lua_tointeger(L, -1);
     else

@@ -13,11 +13,9 @@
  *   - a signal ends the wait with every revents 0, although the signal pipe is readable: the
  *     pipe is drained after each turn, whatever revents say;
  *   - a hang-up is reported as readable: pump must treat every event as "try it";
- *   - messages of finished transfers don't end the wait: they are read before it, too.
- *
- * Signal handlers only write one byte to a non-blocking pipe.  The pipe is per process and
- * belongs to the first Lua state that asks, until that is closed. */
+ *   - messages of finished transfers don't end the wait: they are read before it, too. */
 #include <curl/curl.h>
+#include "reactor_signals.h"
 #include "terret.h"
 
 #include <fcntl.h>
@@ -29,10 +27,7 @@
 #include <unistd.h>
 
 #define TIMER "terret.reactor.timer"
-#define SIGNALS "terret.reactor.signals"
-#define SIGNALS_KEY "terret.reactor.signals.one"
 #define SCRATCH_KEY "terret.reactor.scratch"
-#define MAX_PENDING 32
 
 /* ---- timers ----------------------------------------------------------------------------- */
 
@@ -79,177 +74,6 @@ static int timer_gc(lua_State *L) {
     t->at = 0;
     tr_wait_del(&t->wait);
     return 0;
-}
-
-/* ---- signals ---------------------------------------------------------------------------- */
-
-/* The order is the bit in signals.routed; CHLD serves the orphan reaper only. */
-static const struct {
-    const char *name;
-    int signo;
-    bool merge; /* two that nobody took yet say no more than one */
-} known_signals[] = {{"INT", SIGINT, false},    {"TERM", SIGTERM, false}, {"HUP", SIGHUP, false},
-                     {"WINCH", SIGWINCH, true}, {"CONT", SIGCONT, true},  {"CHLD", SIGCHLD, true}};
-enum { KNOWN = sizeof known_signals / sizeof *known_signals, CHLD = KNOWN - 1 };
-
-typedef struct signals {
-    tr_wait wait;
-    enum { UNROUTED, ROUTED, GONE } state; /* ROUTED: this object owns the pipe */
-    unsigned routed;                       /* bit k: known_signals[k] has our handler */
-    bool chld;                             /* a child ended and nobody looked for orphans since */
-    int pending;
-    unsigned char queue[MAX_PENDING]; /* indices into known_signals, oldest first */
-    struct sigaction before[KNOWN];
-} signals;
-
-/* The one mutable thing at file scope: a handler has no other way to find it.  `in` is set
- * before the first handler is installed; owner is the reactor of the Lua state that reads. */
-static struct {
-    volatile sig_atomic_t in;
-    int out;
-    const void *owner;
-} signal_pipe = {.in = -1, .out = -1};
-
-void tr_signal_write(int signo) {
-    int saved = errno;
-    unsigned char byte = (unsigned char)signo;
-    /* A full pipe loses the byte: there is plenty to read already. */
-    ssize_t n = write(signal_pipe.in, &byte, 1);
-    (void)n;
-    errno = saved;
-}
-
-static bool signal_pipe_open(void) {
-    int fd[2];
-    if (signal_pipe.in >= 0) return true;
-    if (tr_pipe(fd)) return false;
-    fcntl(fd[1], F_SETFL, O_NONBLOCK);
-    signal_pipe.out = fd[0];
-    signal_pipe.in = fd[1];
-    return true;
-}
-
-/* After the handlers are gone.  None can be halfway through: the kernel gives a signal for the
- * process to its main thread, which is here. */
-static void signal_pipe_close(void) {
-    int in = signal_pipe.in;
-    signal_pipe.in = -1;
-    signal_pipe.owner = NULL;
-    tr_close(&in);
-    tr_close(&signal_pipe.out);
-}
-
-static void signals_enqueue(signals *s, int signo) {
-    int k = 0;
-    while (k < KNOWN && known_signals[k].signo != signo) k++;
-    if (k == CHLD) s->chld = true;
-    if (k >= CHLD) return;
-    if (known_signals[k].merge && memchr(s->queue, k, (size_t)s->pending)) return;
-    if (s->pending < MAX_PENDING) s->queue[s->pending++] = (unsigned char)k;
-}
-
-/* Called in every turn, with or without revents. */
-static bool signals_pump(tr_wait *w, short revents, double now) {
-    signals *s = w->owner;
-    unsigned char bytes[64];
-    ssize_t n;
-    (void)revents;
-    (void)now;
-    while ((n = (ssize_t)tr_retry(read(w->fd, bytes, sizeof bytes))) > 0)
-        for (ssize_t i = 0; i < n; i++) signals_enqueue(s, bytes[i]);
-    return s->pending > 0;
-}
-
-static void signals_route(signals *s, int k) {
-    if (s->routed & (1u << k)) return;
-    struct sigaction act = {.sa_handler = tr_signal_write};
-    act.sa_flags = SA_RESTART | (k == CHLD ? SA_NOCLDSTOP : 0);
-    sigfillset(&act.sa_mask);
-    if (sigaction(known_signals[k].signo, &act, &s->before[k]) == 0) s->routed |= 1u << k;
-}
-
-/* Pushes the one object of this state, which may not have the pipe yet. */
-static signals *signals_object(lua_State *L) {
-    luaL_checkstack(L, 4, "signals");
-    if (lua_getfield(L, LUA_REGISTRYINDEX, SIGNALS_KEY) == LUA_TUSERDATA)
-        return lua_touserdata(L, -1);
-    lua_pop(L, 1);
-    signals *s = lua_newuserdatauv(L, sizeof *s, 0);
-    *s = (signals){.wait = {.fd = -1, .events = POLLIN, .pump = signals_pump, .result = -1}};
-    luaL_setmetatable(L, SIGNALS);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, LUA_REGISTRYINDEX, SIGNALS_KEY);
-    return s;
-}
-
-/* Pushes the object and sees to it that it owns the pipe; NULL with errno if it can't. */
-static signals *signals_get(lua_State *L, tr_reactor *r) {
-    signals *s = signals_object(L);
-    if (s->state == ROUTED) return s;
-    errno = EBUSY;
-    if (s->state == GONE || signal_pipe.owner || !signal_pipe_open()) return NULL;
-    s->wait.fd = signal_pipe.out;
-    tr_wait_add(L, &s->wait, -1);
-    signal_pipe.owner = r;
-    s->state = ROUTED;
-    s->chld = true; /* orphans may have died before there was a handler */
-    return s;
-}
-
-static int signals_gc(lua_State *L) {
-    signals *s = luaL_checkudata(L, 1, SIGNALS);
-    for (int k = 0; k < KNOWN; k++)
-        if (s->routed & (1u << k)) sigaction(known_signals[k].signo, &s->before[k], NULL);
-    s->routed = 0;
-    if (s->state == ROUTED || !signal_pipe.owner) signal_pipe_close();
-    s->state = GONE;
-    tr_wait_del(&s->wait);
-    return 0;
-}
-
-/* The value on the top of the stack as an index into known_signals; -1: none of a script's. */
-static int signal_index(lua_State *L) {
-    const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
-    for (int k = 0; k < CHLD; k++)
-        if (strcmp(known_signals[k].name, name) == 0) return k;
-    return -1;
-}
-
-static int reactor_signals(lua_State *L) {
-    unsigned wanted = 0;
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_Integer n = (lua_Integer)lua_rawlen(L, 1);
-    for (lua_Integer i = 1; i <= n; i++) {
-        lua_rawgeti(L, 1, i);
-        int k = signal_index(L);
-        if (k < 0)
-            luaL_argerror(L, 1,
-                          lua_pushfstring(L, "unknown signal '%s'", luaL_tolstring(L, -1, 0)));
-        wanted |= 1u << k;
-        lua_pop(L, 1);
-    }
-    signals *s = signals_get(L, tr_reactor_get(L));
-    if (!s && errno == EBUSY)
-        return tr_fail(L, "busy", "the signals of this process belong to another Lua state");
-    if (!s) return tr_errno(L, errno, "signal pipe");
-    for (int k = 0; k < KNOWN; k++)
-        if (wanted & (1u << k)) signals_route(s, k);
-    return 1;
-}
-
-static int signals_ready(lua_State *L) {
-    const signals *s = luaL_checkudata(L, 1, SIGNALS);
-    lua_pushboolean(L, s->pending > 0);
-    return 1;
-}
-
-static int signals_take(lua_State *L) {
-    signals *s = luaL_checkudata(L, 1, SIGNALS);
-    if (s->pending == 0) return 0;
-    lua_pushstring(L, known_signals[s->queue[0]].name);
-    s->pending--;
-    memmove(s->queue, s->queue + 1, (size_t)s->pending);
-    return 1;
 }
 
 /* ---- orphans ---------------------------------------------------------------------------- */
@@ -441,11 +265,9 @@ static int reactor_now(lua_State *L) {
 
 /* ---- module ----------------------------------------------------------------------------- */
 
-static const luaL_Reg reactor_funcs[] = {{"poll", reactor_poll},
-                                         {"now", reactor_now},
-                                         {"timer", reactor_timer},
-                                         {"signals", reactor_signals},
-                                         {NULL, NULL}};
+static const luaL_Reg reactor_funcs[] = {{"poll", reactor_poll},       {"now", reactor_now},
+                                         {"timer", reactor_timer},     {"signals", reactor_signals},
+                                         {"running", reactor_running}, {NULL, NULL}};
 static const luaL_Reg timer_methods[] = {
     {"ready", timer_ready}, {"close", timer_close}, {NULL, NULL}};
 static const luaL_Reg timer_meta[] = {{"__gc", timer_gc}, {"__close", timer_gc}, {NULL, NULL}};

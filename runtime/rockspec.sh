@@ -20,15 +20,16 @@ build = {
   type = "builtin",
   modules = {
 HEAD
-for f in runtime/*.c sandbox/*.c; do
-    [ -f "$f" ] || continue
+# What git knows, where there is git: a half-done file isn't listed.
+list() { git ls-files "$@" 2>/dev/null | grep . || find "$@"; }
+for f in $(list runtime sandbox | grep '\.c$' | LC_ALL=C sort); do
     m=$(basename "$f" .c)
     case $m in main | util | embed) continue ;; esac
     libs='"curl", "bsd", "m", "pthread"'
     [ "$m" = seccomp ] && libs="$libs, \"seccomp\""
     printf '    ["terret.%s"] = { sources = { "%s", "runtime/util.c" }, incdirs = { "runtime" }, libraries = { %s },\n      defines = { "_GNU_SOURCE" } },\n' "$m" "$f" "$libs"
 done
-find scripts sandbox -name '*.lua' | LC_ALL=C sort | while read -r f; do
+list scripts sandbox | grep '\.lua$' | LC_ALL=C sort | while read -r f; do
     name=$(printf '%s' "$f" | sed -e 's,^scripts/,,' -e 's,\.lua$,,' -e 's,/init$,,' -e 's,/,.,g')
     printf '    ["terret.%s"] = "%s",\n' "$name" "$f"
 done

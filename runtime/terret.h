@@ -109,8 +109,9 @@ typedef struct tr_reactor {
     tr_wait ring; /* head of the ring; its fields are unused */
     void *multi;  /* CURLM, made on first use by tr_multi (http.c, reactor.c) */
     void (*multi_free)(void *multi);
-    bool reap_orphans;  /* set by main.c when the process is a child subreaper */
-    tr_child *children; /* of exec.c, embedded in its userdata */
+    bool reap_orphans;    /* set by main.c when the process is a child subreaper */
+    tr_child *children;   /* of exec.c, embedded in its userdata */
+    void (*rescue)(void); /* of tty.c: gives the terminal back; async-signal-safe */
 } tr_reactor;
 
 static inline void tr_child_add(tr_reactor *r, tr_child *c) {

@@ -177,6 +177,9 @@ static struct termios raw_settings(const struct termios *saved, bool keys) {
     struct termios s = *saved;
     s.c_iflag &= ~(tcflag_t)(IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON);
     s.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ICANON | IEXTEN | (keys ? ISIG : 0));
+    /* Ctrl-C shall be heard by a script that loops; the other two would leave the terminal raw. */
+    s.c_lflag |= keys ? 0 : NOFLSH;
+    s.c_cc[VQUIT] = s.c_cc[VSUSP] = _POSIX_VDISABLE;
     s.c_cflag = (s.c_cflag & ~(tcflag_t)(CSIZE | PARENB)) | CS8;
     s.c_cc[VMIN] = 1; /* with 0, "nothing yet" and "hung up" would look the same */
     s.c_cc[VTIME] = 0;
@@ -194,6 +197,7 @@ static int terminal_raw(lua_State *L) {
         return tr_errno(L, errno, "terminal settings");
     struct termios raw = raw_settings(&saved, keys);
     if (!guard.owner) guard_begin(t, &saved);
+    tr_reactor_get(L)->rescue = give_back; /* the reactor's handlers come before ours */
     if (tr_retry(tcsetattr(t->wait.fd, TCSANOW, &raw))) {
         int err = errno;
         guard_end(t);

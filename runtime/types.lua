@@ -34,6 +34,12 @@ function reactor.timer(seconds) end
 ---@return terret.code? code
 function reactor.signals(names) end
 
+---Tells which coroutine runs, for signals that no turn of the loop takes: when a second INT, TERM or HUP
+---comes, "interrupted by a signal" is raised there at its next instruction; a third has its
+---default action, and so has a second TERM or HUP after two seconds.
+---@param co thread? nil: the main one
+function reactor.running(co) end
+
 ---@class terret.reactor.timer
 local timer = {}
 ---@return boolean
@@ -621,7 +627,7 @@ function tty.isatty(fd) end
 function tty.open() end
 ---@class terret.tty.terminal
 local terminal = {}
----No echo, no line mode; signals stay on unless keys is true.  Restored at close, exit, and by signal.
+---No echo, no line mode; Ctrl-C stays a signal (Ctrl-\ and Ctrl-Z are bytes) unless keys is true.  Restored at close, exit, and by signal.
 ---@param keys boolean? Ctrl-C arrives as a byte
 ---@return boolean? ok
 ---@return string? message

@@ -6,6 +6,7 @@
 -- isn't done.
 
 local budget_mod = require "terret.budget"
+local calibrate = require "terret.calibrate"
 local lazy = require "terret.lazy"
 
 local call_mod = lazy "terret.call"
@@ -13,14 +14,18 @@ local calls_mod = lazy "terret.calls"
 local context = require "terret.context"
 local exchange = require "terret.exchange"
 local failure = require "terret.failure"
+local files = require "terret.files"
+local fire = require "terret.fire"
 local inject = require "terret.inject"
+local json = require "terret.json"
 local models = require "terret.models"
 local retry = require "terret.retry"
 local sandbox = lazy "terret.sandbox"
+local stuck = lazy "terret.stuck"
 local task = require "terret.task"
-local text = require "terret.text"
 local tokens = require "terret.tokens"
 local toolcall = lazy "terret.toolcall"
+local turn = require "terret.turn"
 
 local M = {}
 
@@ -51,11 +56,13 @@ function M.new(options)
   if cfg.window then self.model_info.window = cfg.window end
   self.max_output = cfg.max_output or self.model_info.max_output
   self.fixed_tokens = tokens.estimate(self.tools_json)
-  self.ratio = 1.0 -- tokens that the endpoint counts per token that we estimate
+  self.ratio = self.ratio or calibrate.load(cfg.state_dir, cfg.model) -- counted tokens per estimated one
+  self.saved_ratio, self.sent = self.ratio, self.sent or {} -- the last request to each model (sentinel.lua)
+  self.meter = { rent = 0 } -- of early compaction
   self.pending = self.pending or {} -- texts of the user's role, admitted as one message by the next ask
   self.turn, self.asks = 0, 0
   self.last_text, self.said = "", "" -- of the last reply; what its parts that were cut off said
-  self.files = self.files or call_mod.files()
+  self.files = self.files or files.new()
   self.limits = { bash_bytes = 16384, read_bytes = 51200, timeout = cfg.timeouts and cfg.timeouts.tool or 120 }
   self.ids = {}
   for _, e in ipairs(self.session.entries) do
@@ -74,6 +81,7 @@ function Agent:emit(name, data)
   data.type = name
   if self.depth > 0 then data.agent = self.id end
   pcall(self.ui.event, data)
+  fire(self, "event", data)
 end
 
 ---Writes a record or ends the turn: what can't be logged must not happen.
@@ -102,6 +110,8 @@ end
 local function flush(self)
   answer_open(self, "not run: the loop went on without this call")
   local note = inject.collect(self)
+  local more = fire(self, "note", {}, false)
+  if more then note = (note and note .. "\n" or "") .. more end
   if note then table.insert(self.pending, 1, { text = note, kind = "note" }) end
   if #self.pending == 0 then return end
   local kind = self.pending[#self.pending].kind
@@ -125,7 +135,22 @@ function Agent:say(role, words, kind)
   end
 end
 
-Agent.request = exchange.request
+-- One model request; the handlers of `request` stand around it.
+function Agent:request(options)
+  if options.silent then return exchange.request(self, options) end
+  local message, class, info
+  local reply = fire(self, "request", { model = options.model, sampling = options.sampling, tail = options.tail,
+    tools = options.tools }, function(e)
+    local reply
+    reply, message, class, info = exchange.request(self, { model = e.model, sampling = e.sampling,
+      tail = e.tail and self.session:tail(e.tail), tool_choice = e.tools == false and "none" or nil,
+      bare = options.bare })
+    return reply or false
+  end)
+  if not reply then return nil, message, class, info end
+  reply.text, reply.tool_calls = reply.text or "", reply.tool_calls or {} -- a handler's may lack them
+  return reply
+end
 
 -- Asking -------------------------------------------------------------------------------------
 
@@ -240,6 +265,7 @@ end
 ---@return {text: string, reasoning: string, tool_calls: table[], usage: table?, finish: string?} reply
 function Agent:ask(options)
   options = options or {}
+  if self.loop ~= self.running and self.running then failure.raise("swap", "another loop goes on") end
   if options.prompt then self:say("user", options.prompt, "prompt") end
   self.asks, self.said = self.asks + 1, ""
   for continued = 1, MAX_CONTINUED + 1 do
@@ -247,7 +273,7 @@ function Agent:ask(options)
     context.before_request(self, pending_text(self))
     flush(self)
     local reply, message, class, info = ask_endpoint(self, { model = options.model, sampling = options.sampling,
-      tail = options.tail and self.session:tail(options.tail), tool_choice = options.tools == false and "none" or nil })
+      tail = options.tail, tools = options.tools, bare = options.bare })
     if reply and not (reply.broken and continued <= MAX_CONTINUED) then
       reply = store_reply(self, reply)
       reply.text = self.said .. reply.text
@@ -326,8 +352,37 @@ function Agent:act(calls)
     if not failure.is(err) then store_ready() end
     error(err, 0)
   end
+  stuck.watch(self, calls, results)
   return results
 end
+
+---Runs one tool by name, with its permission; the result is the loop's to tell.
+---@param name string
+---@param args table
+---@return {ok: boolean, content: string} result
+function Agent:call(name, args)
+  self.own_calls = (self.own_calls or 0) + 1
+  local call = toolcall.parse { name = name, arguments = json.encode(args) }
+  call.id = ("loop_%d_%d"):format(self.session.next_id, self.own_calls)
+  local result = toolcall.run(self, call, context.cap_of(self, 1))
+  stuck.watch(self, { call }, { result })
+  return result
+end
+
+---Asks the user whether to go on; without asking yes in the modes auto and yolo, and no where nobody can be asked.
+---@param what string "act on the plan"
+---@param reason string shown
+---@return boolean agreed
+---@return string? words of the user who did not agree
+function Agent:confirm(what, reason)
+  return toolcall.confirm(self, { kind = "permission", tool = what, request = { class = "none", tool = what },
+    reason = reason, agent = self.id })
+end
+
+---Ends the turn.
+---@param message string
+---@param status string? default "failed"
+function Agent.fail(_, message, status) failure.raise(status or "failed", message, "loop") end
 
 -- Branches -----------------------------------------------------------------------------------
 
@@ -347,45 +402,58 @@ function Agent:rewind(mark)
   local ok, message, code = self.session:rewind(mark)
   if not ok then failure.raise("failed", message, code) end
   self.pending = {}
+  fire(self, "session.rewind", { to = mark })
 end
 
 ---An agent of its own that shares the conversation so far.
+---@param options {project: string?, rw: string[]?}? another directory to work in, or to write
 ---@return terret.agent
-function Agent:fork()
+function Agent:fork(options)
   settle_words(self)
   local session, message, code = self.session:fork()
   if not session then failure.raise("failed", message, code) end
   local copy = {}
   for k, v in pairs(self) do copy[k] = v end
-  copy.session, copy.id, copy.loop_task = session, session.id, nil
+  copy.session, copy.id, copy.loop_task, copy.running, copy.steps = session, session.id, nil, nil, nil
   copy.depth, copy.files = self.depth + 1, self.files:copy()
   copy.pending = table.move(self.pending, 1, #self.pending, 1, {})
   copy.budget = budget_mod.new({}, self.budget)
+  copy.sent, copy.guess = {}, nil
+  for model, last in pairs(self.sent) do copy.sent[model] = last end
+  if options then
+    local ok, why, why_code = require("terret.setup").move(copy, options)
+    if not ok then failure.raise("failed", why, why_code) end
+  end
+  fire(self, "session.fork", { session = session.id })
   return M.new(copy)
 end
 
 ---A disposable subagent: own context, own tools without agent, todo and writers; its last message returns.
----@param options {prompt: string, loop: function|string?, model: string?, tools: string[]?, budget: table?, type: string?}
+---@param options {prompt: string, loop: function|string?, model: string?, tools: string[]?, budget: table?, type: string?,
+---  schema: table?}
 ---@return {text: string, status: string, session: string}? report
 ---@return string? message
 ---@return string? code
 function Agent:spawn(options)
   if self.depth >= MAX_DEPTH then return nil, "subagents can't be nested deeper", "denied" end
-  return require("terret.setup").subagent(self, options)
+  local may = fire(self, "agent.spawn", { prompt = options.prompt, type = options.type })
+  if may.verdict == "deny" then return nil, "denied: " .. (may.reason or "a guard forbids this subagent"), "denied" end
+  return require("terret.subagent").run(self, options)
 end
 
 ---@param instructions string?
 ---@return boolean
 function Agent:compact(instructions) return context.compact(self, instructions) end
 
----Runs a shell command in the sandbox.
----@param command string
+---Runs a command in the sandbox.
+---@param command string|string[] a line for the shell, or an argument vector
 ---@param options table?
 ---@return table? result
 ---@return string? message
 ---@return string? code
 function Agent:exec(command, options)
-  return call_mod.new(self, "exec", "exec"):exec({ "/bin/sh", "-c", command }, options)
+  local argv = type(command) == "table" and command or { "/bin/sh", "-c", command }
+  return call_mod.new(self, "exec", "exec"):exec(argv, options)
 end
 
 ---The sandbox backend of this run, probed at the first command.
@@ -396,8 +464,15 @@ function Agent:backend()
   local shared = self.shared
   if not shared.backend then
     local backend, message, code = sandbox.pick(self.cfg.sandbox or "auto")
-    if not backend then return nil, message, code end
+    if not backend then
+      if not shared.no_backend then self:emit("warning", { text = "commands are refused: " .. message }) end
+      shared.no_backend = true
+      return nil, message, code
+    end
     shared.backend = backend
+    if self.session.state.backend ~= backend.name then
+      self:must_record { type = "state", key = "backend", value = backend.name }
+    end
   end
   return shared.backend
 end
@@ -410,59 +485,9 @@ function Agent:interrupt(reason)
   if self.loop_task then task.cancel(self.loop_task, reason or "interrupted") end
 end
 
--- Runs the loop as a task, with a watch on the wall clock.
-local function run_loop(self)
-  self.loop_task = task.spawn(self.loop, self)
-  local left = self.budget:seconds_left()
-  local watch = left and task.spawn(function()
-    task.sleep(math.max(0, left))
-    self.limit_message = "the time limit is reached"
-    self:interrupt("limit")
-  end)
-  local result = table.pack(pcall(task.await, self.loop_task))
-  if task.is_cancelled(result[2]) and not self.loop_task.done then
-    -- We ourselves were cancelled: the loop ends with us.
-    task.cancel(self.loop_task, result[2].reason)
-    pcall(task.shield, task.await, self.loop_task)
-  end
-  local trace = self.loop_task.traceback
-  self.loop_task = nil
-  if watch then task.cancel(watch) end
-  return result[1], result[2], trace
-end
-
-local function outcome(self, ok, err, trace)
-  if ok then return self.shared.unasked > 0 and "refused" or "done" end
-  if task.is_cancelled(err) then
-    if err.reason == "limit" then return "limit", self.limit_message end
-    return "interrupted"
-  end
-  if failure.is(err) then return err.status, err.message end
-  pcall(self.session.append, self.session, { type = "warning", text = text.clean(trace or tostring(err)) })
-  return "failed", tostring(err)
-end
-
----One turn: the user's words, then the loop until it returns.
+---One turn: the user's words, then the loop until it returns (turn.lua).
 ---@param words string
 ---@return {status: string, text: string, message: string?, steps: integer, usage: table, cost: number?, session: string} result
-function Agent:prompt(words)
-  if #self.session.entries <= 1 and self.first then self:say("user", self.first, "instructions") end
-  self:say("user", words, "prompt")
-  self.last_text = ""
-  if self.depth == 0 then self.shared.unasked = 0 end
-  local ok, err, trace, asks
-  repeat -- what was said while the last request ran is a reason to go on; a loop that asks nothing isn't
-    asks = self.asks
-    ok, err, trace = run_loop(self)
-  until not ok or #self.pending == 0 or self.asks == asks
-  local status, message = outcome(self, ok, err, trace)
-  local closed, why = self.session:answer_open(ok and "not run: the loop ended without this call"
-    or "interrupted: this call was not run")
-  if not closed then status, message = "failed", message or "the session log can't be written: " .. why end
-  local spent, usage = self.budget.spent, self.budget.usage
-  return { status = status, text = self.last_text, message = message, steps = spent.steps,
-    usage = { input = usage.input, cached = usage.cached, output = usage.output },
-    cost = (self.model_info.price or spent.cost > 0) and spent.cost or nil, session = self.session.id }
-end
+function Agent:prompt(words) return turn.run(self, words) end
 
 return M

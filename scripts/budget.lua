@@ -27,6 +27,7 @@ end
 
 local KEYS = { "steps", "tokens", "cost" }
 local NAMES = { steps = "steps", tokens = "tokens", cost = "USD" }
+local MOST = 1 << 53 -- where a sum stops: it never wraps around, and never becomes endless
 local USAGE = { "input", "cached", "output" }
 
 -- What stands against a reservation here, or nil.
@@ -71,11 +72,28 @@ function Budget:settle(reservation, used)
   while level do
     for _, key in ipairs(KEYS) do
       level.held[key] = level.held[key] - (want[key] or 0)
-      level.spent[key] = level.spent[key] + (used[key] or 0)
+      level.spent[key] = math.min(MOST, level.spent[key] + math.min(MOST, used[key] or 0))
     end
-    for _, key in ipairs(USAGE) do level.usage[key] = level.usage[key] + (used[key] or 0) end
+    for _, key in ipairs(USAGE) do
+      level.usage[key] = math.min(MOST, level.usage[key] + math.min(MOST, used[key] or 0))
+    end
     level = level.parent
   end
+end
+
+---What a limit leaves, the least of all levels; nil: there is none.
+---@param key "steps"|"tokens"|"cost"
+---@return number?
+function Budget:left(key)
+  local left
+  local level = self
+  while level do
+    local limit = level.limits[key]
+    local mine = limit and math.max(0, limit - level.spent[key] - level.held[key])
+    left = mine and math.min(left or mine, mine) or left
+    level = level.parent
+  end
+  return left
 end
 
 ---@param key "steps"|"tokens"|"cost"|"seconds"

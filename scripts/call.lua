@@ -1,7 +1,7 @@
 -- scripts/call.lua - what a tool's run(args, call) may do: files under the sandbox's policy, commands in
 -- the sandbox, blobs of the session, progress.  World failures come back as nil, message, code.
 
-local fs = require "terret.fs"
+local fire = require "terret.fire"
 local sandbox = require "terret.sandbox"
 local task = require "terret.task"
 local clean = require("terret.text").clean
@@ -37,6 +37,22 @@ function Call:progress(text) self.agent:emit("tool_progress", { id = self.id, te
 ---@return string? message
 ---@return string? code
 function Call:resolve(path, access) return self.agent.policy:resolve(path, access) end
+
+---Whether a search may show a file of this path: by its name, and by where links lead.
+---@param path string
+---@return boolean
+function Call:readable(path)
+  local permissions, place = self.agent.permissions, self:resolve(path, "read")
+  return place ~= nil and permissions:readable(path) and permissions:readable(place.path)
+end
+
+---Whether files may be below a path that a search leaves out.
+---@param path string
+---@return boolean
+function Call:hides_below(path)
+  local place = self:resolve(path, "read")
+  return self.agent.permissions:hides_below(place and place.path or path)
+end
 
 -- Notes what a file looked like when a tool last read or wrote it.
 local function touch(self, place, info)
@@ -89,10 +105,14 @@ function Call:write(path, data)
   end
   local place, message, code = self:resolve(path, "write")
   if not place then return nil, message, code end
+  local may = fire(self.agent, "file.write", { path = place.path, data = data })
+  if may.verdict == "deny" then return nil, "denied: " .. (may.reason or "a guard forbids this file"), "denied" end
   local ok
   ok, message, code = place.root:write(place.rel, data, { parents = true })
   if not ok then return nil, message, code end
   touch(self, place, place.root:stat(place.rel))
+  fire(self.agent, "file.written", { path = place.path })
+  touch(self, place, place.root:stat(place.rel)) -- a formatter may have been at it
   return true
 end
 
@@ -113,6 +133,19 @@ local function finish(self, process)
   for _, note in ipairs(sandbox.finish(process)) do self.notes[#self.notes + 1] = note end
 end
 
+-- The command itself, in the sandbox.
+local function execute(self, argv, options)
+  local backend, message, code = self.agent:backend()
+  if not backend then return nil, message, code end
+  local process <close>, err, err_code = sandbox.spawn(backend, self.agent.policy, argv, options)
+  if not process then return nil, err, err_code end
+  local _finish <close> = setmetatable({}, { __close = function() finish(self, process) end })
+  task.await(process)
+  local result = process:output()
+  for key, value in pairs(process:status()) do result[key] = value end
+  return result
+end
+
 ---Runs a command in the sandbox and waits for its end.
 ---@param argv string[]
 ---@param options table? options of terret.exec.spawn
@@ -120,14 +153,18 @@ end
 ---@return string? message
 ---@return string? code
 function Call:exec(argv, options)
-  local backend, message, code = self.agent:backend()
-  if not backend then return nil, message, code end
-  local process <close>, err, err_code = sandbox.spawn(backend, self.agent.policy, argv, options or {})
-  if not process then return nil, err, err_code end
-  local _finish <close> = setmetatable({}, { __close = function() finish(self, process) end })
-  task.await(process)
-  local result = process:output()
-  for key, value in pairs(process:status()) do result[key] = value end
+  local message, code
+  local result = fire(self.agent, "exec", { argv = argv, options = options or {} }, function(e)
+    local may = fire(self.agent, "exec.check", { argv = e.argv })
+    local out
+    if may.verdict == "deny" then
+      message, code = "denied: " .. (may.reason or "a guard forbids this command"), "denied"
+    else
+      out, message, code = execute(self, e.argv, e.options)
+    end
+    return out or false
+  end)
+  if not result then return nil, message, code end
   return result
 end
 
@@ -144,52 +181,5 @@ function Call:blob(data) return self.session:save_blob(data) end
 ---@return string? message
 ---@return string? code
 function Call:blob_read(id) return self.session:read_blob(id) end
-
--- Files that the tools of an agent saw ----------------------------------------------------------
-
----@class terret.files
-local Files = {}
-Files.__index = Files
-
----@return terret.files
-function M.files() return setmetatable({ seen = {} }, Files) end
-
-local function stamp(info) return info and ("%d:%.9f:%d"):format(info.size, info.mtime, info.inode) or "gone" end
-
----@param host string
----@param path string as it is shown
----@param info table?
-function Files:touch(host, path, info) self.seen[host] = { path = path, stamp = stamp(info) } end
-
----@param host string
----@return boolean
-function Files:changed(host)
-  local known = self.seen[host]
-  return known ~= nil and known.stamp ~= stamp(fs.stat(host))
-end
-
----@return terret.files the same, for a fork
-function Files:copy()
-  local copy = M.files()
-  for host, known in pairs(self.seen) do
-    copy.seen[host] = { path = known.path, stamp = known.stamp, said = known.said }
-  end
-  return copy
-end
-
----Paths that changed since, each said once.
----@return string[]
-function Files:take_changes()
-  local out = {}
-  for host, known in pairs(self.seen) do
-    local now = stamp(fs.stat(host))
-    if now ~= known.stamp and now ~= known.said then
-      known.said = now
-      out[#out + 1] = known.path .. (now == "gone" and " (gone)" or "")
-    end
-  end
-  table.sort(out)
-  return out
-end
 
 return M

@@ -12,6 +12,7 @@ local text = require "terret.text"
 local M = {}
 
 local LONGEST_NAME = 128
+M.most_arguments = 1048576 -- bytes
 local MOST_RAW = 4000 -- bytes kept of arguments that could not be read
 
 -- Names ----------------------------------------------------------------------------------------
@@ -105,10 +106,16 @@ function M.parse(raw, tools)
   local tool = tools and M.resolve(tools, name)
   local call = { id = raw.id, name = tool and tool.name or text.cut(text.clean(name), LONGEST_NAME), extra = raw.extra }
   local given = type(raw.arguments) == "string" and raw.arguments or ""
-  local args, detail, code = arguments.parse(given)
+  local args, detail, code
+  if #given > M.most_arguments then
+    detail = ("they are %d bytes long, over %d; do it in parts"):format(#given, M.most_arguments)
+  else
+    args, detail, code = arguments.parse(given)
+  end
   if not args then
     call.arguments, call.raw = "{}", text.cut(text.clean(given), MOST_RAW)
-    call.problem = code == "truncated"
+    call.problem = not code and "the arguments are too long, so nothing was run: " .. detail
+      or code == "truncated"
       and "the arguments were cut off before their end, so nothing was run: " .. detail
       or "the arguments are not valid JSON, so nothing was run: " .. detail
     return call

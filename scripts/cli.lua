@@ -30,9 +30,12 @@ M.options = {
   { name = "max-cost", arg = "USD", kind = "number", help = "money" },
   { name = "timeout", arg = "SECONDS", kind = "number", help = "wall clock of the whole run" },
   { name = "continue", short = "c", help = "go on with the last session of this project" },
-  { name = "resume", short = "r", arg = "ID", help = "go on with a session" },
+  { name = "resume", short = "r", arg = "ID[@RECORD]", help = "go on with a session" },
+  { name = "fork", arg = "ID[@RECORD]", help = "go on with a copy of a session" },
   { name = "no-session", help = "keep no log" },
   { name = "no-stream", help = "ask for whole answers" },
+  { name = "check", arg = "COMMAND", help = "what must pass in the end (loops verify and bestof)" },
+  { name = "trust", help = "load the project's .terret in this run" },
   { name = "plain", help = "no cursor motion, no colour" },
   { name = "script", arg = "FILE", help = "answers of the scripted provider" },
   { name = "version", help = "print the version" },
@@ -63,6 +66,7 @@ end
 local HELP = { name = "help", short = "h", help = "print this" }
 
 local function run_command(name, args)
+  collectgarbage("restart")
   local registry = require "terret.registry"
   local command, message = registry.load("cli", name)
   if not command then
@@ -196,7 +200,18 @@ local function make_ui(opts, cfg, headless)
   local ui, message, code = registry.load("ui", name)
   if not ui then return nil, message, code end
   local color = tty.isatty(1) and not os.getenv("NO_COLOR") and os.getenv("TERM") ~= "dumb"
-  return ui.new { out = io.stdout, err = io.stderr, cfg = cfg, color = color, only_result = opts.output == "json" }
+  local ui_object
+  -- A reader that is gone ends the run: nobody pays for what nobody reads.
+  local out = { flush = function() return io.stdout:flush() end }
+  function out:write(...)
+    local ok, why = io.stdout:write(...)
+    if ok then ok, why = io.stdout:flush() end
+    if not ok and ui_object and ui_object.on_broken then ui_object.on_broken() end
+    return ok and self, why
+  end
+  ui_object = ui.new { out = name == "jsonl" and out or io.stdout, err = io.stderr, cfg = cfg, color = color,
+    only_result = opts.output == "json" }
+  return ui_object
 end
 
 -- Whether any script may come from a disk.
@@ -210,14 +225,31 @@ local function scripts_on_disk()
   return false
 end
 
+local GUARDS = { permissions = { "new", "parse_rules" }, shell = { "parse" }, toolcall = { "run", "parse" },
+  sandbox = { "pick", "spawn" } }
+
 -- Guards that were replaced and don't load: nothing runs.  Those in the executable can wait.
 local function load_guards()
   if not scripts_on_disk() then return true end
-  for _, name in ipairs { "permissions", "shell", "toolcall", "sandbox" } do
+  for name, functions in pairs(GUARDS) do
     local ok, err = pcall(require, "terret." .. name)
-    if not ok then return nil, ("the guard terret.%s can't be loaded, so nothing runs: %s"):format(name, err) end
+    for _, key in ipairs(ok and functions or {}) do
+      if type(err) ~= "table" or type(err[key]) ~= "function" then
+        ok, err = false, ("it has no function '%s'"):format(key)
+        break
+      end
+    end
+    if not ok then return nil, ("the guard terret.%s can't be used, so nothing runs: %s"):format(name, err) end
   end
   return true
+end
+
+-- The words of an error.  Where scripts of the user's replace ours they are the likely cause, and a
+-- traceback through the rest says nothing to them.
+local function words_of(err)
+  local words = require("terret.text").clean(tostring(err))
+  if not scripts_on_disk() then return debug.traceback(words, 2) end
+  return words .. " (scripts in a directory of yours replace terret's own)"
 end
 
 -- SIGTERM and SIGHUP end the run cleanly, Ctrl-C interrupts it; answers the exit status for that.
@@ -238,30 +270,28 @@ local function watch_signals(agent)
   return got
 end
 
-local function run_headless(agent, ui, opts)
+local function run_headless(agent, ui, words)
   local task = require "terret.task"
-  local words = opts.prompt
-  local piped = read_stdin()
-  if piped then words = (words ~= "" and words .. "\n\n" or "") .. piped end
-  if not words:find("%S") then
-    say("the prompt is empty")
-    return EXIT.usage
-  end
   agent:emit("session", { session = agent.session.id, dir = agent.session.dir, model = agent.cfg.model,
     project = agent.cfg.project })
   return task.run(function()
     local got = watch_signals(agent)
+    ui.on_broken = function()
+      got.status = got.status or EXIT.failed
+      agent:interrupt("failed")
+    end
     local result = agent:prompt(words)
-    ui.finish(result)
-    return got.status or EXIT[result.status] or 1
+    local written = ui.finish(result)
+    local status = got.status or EXIT[result.status] or EXIT.failed
+    if status == 0 and not written then status = EXIT.failed end -- an answer that nobody got
+    return status
   end)
 end
 
 -- Start-up makes little garbage: collecting it before the first request is out would cost more than
--- it frees.
+-- it frees.  The executable starts with the collector stopped.
 local function collect_later()
   local task = require "terret.task"
-  collectgarbage("stop")
   task.spawn(function()
     task.sleep(0.05)
     collectgarbage("restart")
@@ -275,6 +305,9 @@ local function open_agent(opts, headless)
     local ok, message = fs.chdir(opts.dir)
     if not ok then return nil, message, "usage" end
   end
+  if opts.sandbox and opts.sandbox ~= "auto" and not require("terret.registry").where("sandbox", opts.sandbox) then
+    return nil, ("there is no sandbox '%s'"):format(opts.sandbox), "usage"
+  end
   local loaded, why = load_guards()
   if not loaded then return nil, why, "failed" end
   local setup = require "terret.setup" -- after the guards, which it needs
@@ -287,7 +320,7 @@ local function open_agent(opts, headless)
   local ui, agent
   ui, message, code = make_ui(opts, cfg, headless)
   if not ui then return nil, message, code end
-  agent, message, code = setup.open(cfg, ui, { resume = opts.resume, continue = opts.continue,
+  agent, message, code = setup.open(cfg, ui, { resume = opts.resume, fork = opts.fork, continue = opts.continue,
     none = opts["no-session"] })
   if not agent then return nil, message, code end
   return agent, ui
@@ -305,15 +338,27 @@ local function run(opts, rest)
     say("--output goes with -p")
     return EXIT.usage
   end
-  local agent, ui, code = open_agent(opts, headless)
-  if not agent then
+  local words
+  if headless then
+    local piped = read_stdin()
+    words = piped and (opts.prompt ~= "" and opts.prompt .. "\n\n" or "") .. piped or opts.prompt
+    if not words:find("%S") then
+      say("the prompt is empty")
+      return EXIT.usage
+    end
+  end
+  local opened, agent, ui, code = xpcall(open_agent, words_of, opts, headless)
+  if not opened then
+    say("%s", agent)
+    return EXIT.failed
+  elseif not agent then
     say("%s", ui)
-    return code == "usage" and EXIT.usage or code == "not_found" and EXIT.usage or EXIT.failed
+    return code == "usage" and EXIT.usage or EXIT.failed
   end
   local ok, status = xpcall(function()
-    if headless then return run_headless(agent, ui, opts) end
+    if headless then return run_headless(agent, ui, words) end
     return ui.run(agent, { prompt = rest[1] })
-  end, debug.traceback)
+  end, words_of)
   agent.session:close()
   if not ok then
     say("%s", status)
@@ -322,9 +367,7 @@ local function run(opts, rest)
   return status
 end
 
----@param arg string[]
----@return integer status of the process
-function M.main(arg)
+local function dispatch(arg)
   local first = arg[1]
   if first and first:find("^%l[%l-]*$") and require("terret.registry").where("cli", first) then
     return run_command(first, table.move(arg, 2, #arg, 1, {}))
@@ -340,6 +383,16 @@ function M.main(arg)
     return 0
   end
   return run(opts, rest)
+end
+
+---@param arg string[]
+---@return integer status of the process
+function M.main(arg)
+  local status = dispatch(arg)
+  local ok, why = io.stdout:flush()
+  if ok or status ~= 0 then return status end
+  say("the output can't be written: %s", why)
+  return EXIT.failed
 end
 
 return M

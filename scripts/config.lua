@@ -15,7 +15,9 @@ local KEYS = {
   model = { "string", "TERRET_MODEL" }, provider = { "string" }, base_url = { "string", "OPENAI_BASE_URL" },
   api_key_env = { "string" }, loop = { "string" }, mode = { "string" }, sandbox = { "string" },
   rw = { "table" }, net = { "table" }, limits = { "table" }, models = { "table" }, sampling = { "table" },
-  stream = { "boolean" }, ui = { "string" }, profiles = { "table" }, profile = { "string", "TERRET_PROFILE" },
+  check = { "string" }, review_model = { "string" }, attempts = { "number" }, stream = { "boolean" },
+  ui = { "string" }, profiles = { "table" }, profile = { "string", "TERRET_PROFILE" },
+  context = { "string", "TERRET_CONTEXT" }, summary_model = { "string", "TERRET_SUMMARY_MODEL" },
   context_window = { "number", "TERRET_CONTEXT_WINDOW" }, max_output = { "number", "TERRET_MAX_OUTPUT" },
   tool_timeout = { "number", "TERRET_TOOL_TIMEOUT" }, first_byte_timeout = { "number", "TERRET_FIRST_BYTE_TIMEOUT" },
   idle_timeout = { "number", "TERRET_IDLE_TIMEOUT" }, progress_timeout = { "number", "TERRET_PROGRESS_TIMEOUT" },
@@ -135,15 +137,25 @@ end
 
 local function add_rules(list, verdict, given)
   for _, rule in ipairs(given or {}) do
+    local parsed, message
+    if not rule:find("[\r\n]") then
+      parsed, message = require("terret.permissions").parse_rules(verdict .. " " .. rule, "--" .. verdict)
+    end
+    if not parsed or #parsed ~= 1 then
+      return usage("--%s: '%s' is no rule%s", verdict, rule, message and " (" .. message .. ")" or "")
+    end
     list[#list + 1] = { verdict = verdict, rule = rule, source = "--" .. verdict }
   end
+  return true
 end
 
 -- Rules of the command line and of the user's `rules` file.
 local function load_rules(opts, config_dir)
   local list = {}
-  add_rules(list, "allow", opts.allow)
-  add_rules(list, "deny", opts.deny)
+  for _, verdict in ipairs { "allow", "deny" } do
+    local ok, err = add_rules(list, verdict, opts[verdict])
+    if not ok then return usage("%s", err) end
+  end
   local path = config_dir .. "/rules"
   local text, message, code = fs.read(path, { max = 1048576 })
   if not text then
@@ -199,11 +211,14 @@ function M.load(opts, cwd)
     if err then return usage("%s", err) end
     cfg[key] = value and math.floor(value)
   end
+  cfg.context, cfg.summary_model = pick("context", nil, file), pick("summary_model", nil, file)
   local err
   cfg.timeouts, err = timeouts(file)
   if not cfg.timeouts then return usage("%s", err) end
   cfg.rules, err = load_rules(opts, dirs.config_dir)
   if not cfg.rules then return usage("%s", err) end
+  cfg.check, cfg.trust = opts.check or file.check, opts.trust
+  cfg.review_model, cfg.attempts = file.review_model, file.attempts and math.floor(file.attempts)
   cfg.loop, cfg.mode = opts.loop or file.loop, opts.mode or file.mode or "ask"
   cfg.sandbox = opts.sandbox or file.sandbox or "auto"
   for _, list in ipairs { file.rw or {}, opts.rw or {} } do

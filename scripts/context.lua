@@ -1,15 +1,25 @@
 -- scripts/context.lua - what the model sees of the past, and what it costs.  One file to replace.
 --
 -- cap      at admission, once: a long result keeps head and tail, the whole goes to a blob (recall)
+-- compact  early, when carrying the past has cost as much as a summary of it would (context/plan.lua); the
+--          model sums up, asked as one more message on the live prefix (context/summary.lua)
 -- strip    under pressure, as one batch: old results become stubs
--- compact  the model sums up, asked as one more message on the live prefix
 -- drop     when that was not enough: the oldest exchanges go
+--
+-- `cfg.context` names the profile: eco (default), balanced, rich.  `terret ctx replay` runs these rules over recorded
+-- sessions.  What is pinned is passed over by all of them.
 --
 -- Between two of these batches only bytes are appended, which keeps the provider's prefix cache.
 -- A fresh result is never cut below its cap before the model has seen it, with one exception: the
 -- endpoint refused the request and nothing else is left that could go.
 
+local calibrate = require "terret.calibrate"
+local fire = require "terret.fire"
+local lazy = require "terret.lazy"
+local plan = require "terret.context.plan"
+local reactor = require "terret.reactor"
 local session_mod = require "terret.session"
+local summary_mod = lazy "terret.context.summary"
 local text = require "terret.text"
 local tokens = require "terret.tokens"
 
@@ -19,7 +29,7 @@ M.cap = 51200 -- bytes of a result; tools with a smaller cap keep it themselves
 M.least_cap = 2000 -- bytes that each of many parallel results has at least
 M.least_window = 4096 -- tokens; what an endpoint says is believed down to here
 M.stub = 300 -- bytes of a stripped result
-M.user_text = 12000 -- bytes of the user's own words that a compaction keeps
+M.cache_life = 300 -- seconds that a provider keeps a prefix
 
 -- Cap -----------------------------------------------------------------------------------------
 
@@ -72,31 +82,26 @@ end
 ---@return integer
 function M.size(agent, extra)
   local raw = agent.session.view:tokens() + agent.fixed_tokens + (extra and tokens.estimate(extra) or 0)
-  return math.ceil(raw * agent.ratio)
+  return calibrate.size(agent, raw)
 end
 
+---@param agent terret.agent
+---@return terret.plan.limits
 local function limits(agent)
-  local window = agent.model_info.window
-  local output = math.min(agent.max_output or 8192, window // 4)
-  return { high = math.floor(0.85 * window) - output, keep = window // 8 }
+  return plan.limits(agent.model_info.window, agent.max_output, agent.cfg.context)
 end
 
--- The first entry of the newest part that holds about `keep` tokens.  It is a message of the
--- assistant or of the user, so no call is torn from its result; and results that the model has not
--- seen yet, those behind the last message of the assistant, are always in it.
-local function tail_start(agent, keep)
-  local session = agent.session
-  local entries = session.entries
-  local sum, start, seen, fresh = 0, nil, false, false
-  for i = #entries, 2, -1 do
-    local e = entries[i]
-    sum = sum + session.store:tokens(e.n) * agent.ratio
-    seen = seen or e.role == "assistant"
-    fresh = not seen and (fresh or e.role == "tool" or entries[i - 1].role == "tool")
-    if e.role == "assistant" or e.role == "user" then start = i end
-    if sum >= keep and start and not fresh then break end
+local function tail_start(agent, keep) return plan.tail(agent.session.entries, keep, agent.ratio) end
+
+-- Prices relative to an uncached token of input.  A model on this machine keeps its cache for nothing.
+local function prices(agent)
+  local p = agent.model_info.price
+  if p and p.input > 0 then
+    return { cached = p.cached / p.input, write = (p.write or p.input) / p.input, output = p.output / p.input }
   end
-  return start or #entries + 1
+  local url = agent.cfg.base_url
+  if url and require("terret.config").is_loopback(url) then return { cached = 0, write = 1, output = 0 } end
+  return { cached = agent.uncached and 1 or 0.1, write = 1, output = 5 }
 end
 
 -- Strip and drop --------------------------------------------------------------------------------
@@ -114,15 +119,11 @@ end
 local function strip(agent, first)
   local session = agent.session
   local wanted, replace = {}, {}
-  for i = 2, math.min(first - 1, #session.entries) do
-    local e = session.entries[i]
-    if e.role == "tool" and not e.stub and e.size > 2 * M.stub then wanted[e.id] = e end
-  end
-  if not next(wanted) then return false end
-  local said = contents(agent, wanted)
-  for i = 2, first - 1 do
-    local e = session.entries[i]
-    local content = e and wanted[e.id] == e and said[e.id]
+  local list = plan.strip(session.entries, first, 2 * M.stub)
+  for _, e in ipairs(list) do wanted[e.id] = true end
+  local said = #list > 0 and contents(agent, wanted) or {}
+  for _, e in ipairs(list) do
+    local content = said[e.id]
     if content then
       local id = e.blob or session:save_blob(content)
       local how = id and (": recall{id=\"%s\"}"):format(id) or ""
@@ -132,83 +133,87 @@ local function strip(agent, first)
   end
   if #replace == 0 then return false end
   agent:must_record { type = "batch", reason = "strip", replace = replace }
+  fire(agent, "context.change", { kind = "strip" })
   agent:emit("compaction", { kind = "strip", results = #replace })
   return true
 end
 
--- Drops the oldest exchanges before the entry `first`; the instructions stay.
+-- Drops the oldest exchanges before the entry `first`; the instructions and what is pinned stay.
 local function drop(agent, high, first)
-  local session = agent.session
-  local gone, size = {}, M.size(agent)
-  for i = 3, first - 1 do
-    local e = session.entries[i]
-    -- Stop only where no call is torn from its result.
-    if size <= high and e.role ~= "tool" then break end
-    gone[#gone + 1] = e.id
-    size = size - session.store:tokens(e.n) * agent.ratio
-  end
+  local gone = {}
+  local list = plan.drop(agent.session.entries, first, M.size(agent) - high, agent.ratio)
+  for i, e in ipairs(list) do gone[i] = e.id end
   if #gone == 0 then return false end
   agent:must_record { type = "batch", reason = "drop", drop = gone }
+  fire(agent, "context.change", { kind = "drop" })
   agent:emit("compaction", { kind = "drop", messages = #gone })
   return true
 end
 
 -- Compact ---------------------------------------------------------------------------------------
 
-local ASK = [[
-The conversation has become long and will be continued from a summary. Write that summary now, for yourself:
-the task and the user's wishes, what was done and found, decisions and their reasons, files that matter and what
-is in them, what failed and why, what is left to do. Facts, names and numbers exactly. No tool calls. At most
-700 words.]]
+-- Failures that say something about this request; after others, less of it would fail as well.
+local OURS = { overflow = true, bad_request = true, empty = true, output = true, filtered = true, length = true }
 
--- The user's own words before an entry, verbatim; the newest are kept.  first: what the
--- conversation began with, which is kept whole.
-local function users_words(agent, before)
-  local entries = agent.session.entries
-  local first, list = nil, {}
-  for i = 2, before - 1 do
-    local e = entries[i]
-    if e.kind == "summary" then
-      first = e.first
-      table.move(e.words, 1, #e.words, #list + 1, list)
-    elseif e.role == "user" and not first then
-      first = e.content
-    elseif e.role == "user" then
-      list[#list + 1] = e.content
-    end
-  end
-  local kept, size = {}, 0
-  for i = #list, 1, -1 do
-    size = size + #list[i]
-    if size > M.user_text then
-      if #kept == 0 then kept[1] = text.cut(list[i], M.user_text) end
-      break
-    end
-    table.insert(kept, 1, list[i])
-  end
-  return first, kept
+-- Asks for a summary behind the live prefix; nil, message, class: there is none.
+local function ask(agent, question, model)
+  local reply, message, class = agent:request { tail = agent.session:tail(question),
+    silent = true, model = model }
+  if reply and reply.text:find("%S") then return reply.text end
+  return nil, message or "the answer has no text", class or "empty"
 end
 
-local function structural_summary(agent)
-  local done = {}
-  for _, e in ipairs(agent.session.entries) do
-    for _, call in ipairs(e.calls or {}) do done[#done + 1] = call.name end
-  end
-  return ("(no summary could be made; so far %d tools were called: %s)"):format(#done,
-    text.cut(table.concat(done, ", "), 500))
-end
-
--- Writes the compaction: the entries from `first` on stay behind the summary.
+-- Writes the compaction: the entries from `first` on stay behind the summary (nil: a structural one).
 local function replace_by(agent, summary, first)
   local session = agent.session
-  local start, words = users_words(agent, first)
-  local parts = { start }
-  table.move(words, 1, #words, #parts + 1, parts)
-  parts[#parts + 1] = "<summary of the conversation so far>\n" .. M.clean(agent, summary) .. "\n</summary>"
-  local from, before = session.entries[first], M.size(agent)
-  agent:must_record { type = "compaction", content = table.concat(parts, "\n\n"), first = start,
-    words = #words > 0 and words or nil, from = from and from.id }
+  local entries, limit = session.entries, limits(agent)
+  local set = plan.working_set(entries, first, math.min(limit.set, M.size(agent) // 8), agent.ratio)
+  local said = contents(agent, summary_mod.wanted(entries, first, set))
+  summary = summary and M.clean(agent, summary) or summary_mod.structural(entries, first, said)
+  local before = M.size(agent)
+  agent:must_record(summary_mod.compose(entries, first, { summary = summary, said = said, set = set,
+    todos = session.todos }))
+  agent.meter = { rent = 0, floor = M.size(agent), failures = agent.meter.failures }
+  fire(agent, "context.change", { kind = "compact" })
   agent:emit("compaction", { kind = "done", before = before, after = M.size(agent) })
+end
+
+-- The breaker: the same prefix once, then a smaller request, then another model.  Twice without a
+-- summary, and no model is asked any more until one was made by hand.
+local function make_summary(agent, question, early)
+  local summary, message, class = ask(agent, question)
+  if summary or early or not OURS[class] then return summary, message, class end
+  local limit = limits(agent)
+  strip(agent, tail_start(agent, limit.keep))
+  drop(agent, math.min(limit.high, M.size(agent)) // 2, tail_start(agent, limit.keep))
+  agent:emit("warning", { text = "the summary could not be made: " .. message .. "; trying with less" })
+  summary, message, class = ask(agent, question)
+  local other = agent.cfg.summary_model
+  if not summary and other and OURS[class] then
+    agent:emit("warning", { text = ("the summary could not be made: %s; asking %s"):format(message, other) })
+    summary, message, class = ask(agent, question, other)
+  end
+  return summary, message, class
+end
+
+-- True: a compaction was written.  False, "away": the endpoint could not be asked, so nothing was given up.
+local function compact(agent, instructions, why)
+  local keep = limits(agent).keep
+  if tail_start(agent, keep) <= 3 then return false end
+  agent:emit("compaction", { kind = "start", tokens = M.size(agent) })
+  local meter = agent.meter
+  local question = summary_mod.ask .. (instructions and instructions ~= "" and "\nBesides: " .. instructions or "")
+  local summary, message, class = fire(agent, "compact", { instructions = instructions }, false), nil, nil
+  if not summary and (why == "hand" or (meter.failures or 0) < 2) then
+    summary, message, class = make_summary(agent, question, why == "early")
+  end
+  meter.failures = summary and 0 or (meter.failures or 0) + 1
+  if not summary and message then
+    agent:emit("warning", { text = "the summary could not be made: " .. message })
+    if why == "early" or not OURS[class] then return false, "away" end
+  end
+  replace_by(agent, summary, tail_start(agent, keep))
+  return true
 end
 
 ---Replaces the older part by a summary.  The question is one more message behind the live prefix,
@@ -216,20 +221,16 @@ end
 ---@param agent terret.agent
 ---@param instructions string? further wishes of the user
 ---@return boolean done false: nothing to gain
-function M.compact(agent, instructions)
-  local first = tail_start(agent, limits(agent).keep)
-  if first <= 3 then return false end
-  agent:emit("compaction", { kind = "start", tokens = M.size(agent) })
-  local question = ASK .. (instructions and instructions ~= "" and "\nBesides: " .. instructions or "")
-  local reply, message = agent:request { tail = agent.session:tail(question),
-    silent = true }
-  local summary = reply and reply.text:find("%S") and reply.text
-  if not summary then
-    agent:emit("warning", { text = "the summary could not be made: " .. (message or "the answer has no text") })
-    summary = structural_summary(agent)
-  end
-  replace_by(agent, summary, first)
-  return true
+function M.compact(agent, instructions) return compact(agent, instructions, "hand") end
+
+-- Whether it pays to compact now, long before the window is full.
+local function due(agent, extra)
+  local entries, now = agent.session.entries, reactor.now()
+  local size = { total = M.size(agent, extra), fixed = (agent.fixed_tokens + entries[1].tokens) * agent.ratio,
+    task = extra ~= "" and entries[#entries].role == "assistant",
+    cold = (agent.asked_at and now - agent.asked_at or agent.session.idle or 0) > M.cache_life }
+  agent.asked_at = now
+  return plan.due(agent.meter, limits(agent), prices(agent), size) and (agent.meter.failures or 0) == 0
 end
 
 ---Called before each request.
@@ -237,11 +238,12 @@ end
 ---@param extra string text that this request adds
 function M.before_request(agent, extra)
   local limit = limits(agent)
+  if due(agent, extra) then compact(agent, nil, "early") end
   if M.size(agent, extra) <= limit.high then return end
   strip(agent, tail_start(agent, limit.keep))
   if M.size(agent, extra) <= limit.high then return end
-  M.compact(agent)
-  if M.size(agent, extra) <= limit.high then return end
+  local _, away = compact(agent, nil, "full")
+  if away or M.size(agent, extra) <= limit.high then return end
   drop(agent, limit.high, tail_start(agent, limit.keep))
 end
 
@@ -260,7 +262,7 @@ function M.overflow(agent, told)
   changed = drop(agent, size // 2, tail_start(agent, keep)) or changed
   if changed or strip(agent, #session.entries + 1) then return true end
   if #session.entries < 3 then return false end
-  replace_by(agent, structural_summary(agent), #session.entries + 1)
+  replace_by(agent, nil, #session.entries + 1)
   return true
 end
 

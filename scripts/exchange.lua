@@ -3,15 +3,18 @@
 -- The budget is asked before each attempt and settled however it ends.  A limit cancels the loop's
 -- task and is raised; what the endpoint refuses comes back as nil, message, class.
 
+local calibrate = require "terret.calibrate"
 local lazy = require "terret.lazy"
 
 local calls = lazy "terret.calls"
 local context = require "terret.context"
 local failure = require "terret.failure"
+local fire = require "terret.fire"
 local models = require "terret.models"
 local request_mod = require "terret.request"
 local retry = require "terret.retry"
 local session_mod = lazy "terret.session"
+local sentinel = require "terret.sentinel"
 local task = require "terret.task"
 local text = require "terret.text"
 local tokens = require "terret.tokens"
@@ -26,6 +29,7 @@ end
 
 local function limit_reached(self, message)
   self.limit_message = message
+  fire(self, "budget.limit", { message = message })
   if self.loop_task then task.cancel(self.loop_task, "limit") end
   failure.raise("limit", message, "limit")
 end
@@ -37,43 +41,58 @@ local function reserve(self, info, max_output, tail)
   end
   local prompt = context.size(self, tail)
   local want = { steps = 1, tokens = prompt + max_output,
-    cost = models.cost(info.price, { input = prompt, output = max_output }) }
+    cost = models.cost(info.price, { input = prompt, written = prompt, output = max_output }) }
+  local may = fire(self, "budget.reserve", want)
+  if may.verdict == "deny" then limit_reached(self, may.reason or "a guard forbids the request") end
   local held, message = self.budget:reserve(want)
   if held then return held, max_output, prompt end
   if max_output > 256 then return reserve(self, info, max_output // 2, tail) end
   limit_reached(self, message)
 end
 
+local SHARE = 4
+
+-- The tokens of an answer, as we estimate them; what was cut off before it was shown counts too.
+local function estimate_of(used)
+  local reply, words = used.reply, { used.partial }
+  if reply then
+    words = { reply.text, reply.reasoning }
+    for _, call in ipairs(reply.tool_calls) do words[#words + 1] = call.arguments end
+  end
+  local all = table.concat(words)
+  return tokens.estimate(all) + math.max(0, (used.size or 0) - #all) // SHARE
+end
+
 -- Books what a request used.  What the endpoint doesn't report is estimated; an answer that was cut
 -- off was paid for too.
+-- An endpoint that reports less than a share of the estimate is not believed by the limits.
 local function settle(self, held, info, used)
   local usage = used.reply and used.reply.usage or used.usage
   -- No request is without input, and no answer without output: such a count is none.
   if usage and usage.input == 0 then usage.input = nil end
   if usage and usage.output == 0 then usage.output = nil end
-  if not (usage and usage.input and usage.output) and (used.reply or used.partial) then
-    local words = { used.reply and used.reply.text or used.partial, used.reply and used.reply.reasoning or nil }
-    for _, call in ipairs(used.reply and used.reply.tool_calls or {}) do words[#words + 1] = call.arguments end
+  local output = (used.reply or used.partial) and estimate_of(used)
+  if output and not (usage and usage.input and usage.output) then
     usage = usage or {}
     usage.estimated = true
     usage.input = usage.input or used.prompt
-    usage.output = usage.output or tokens.estimate(table.concat(words))
+    usage.output = usage.output or output
   end
   if not usage then return self.budget:settle(held, {}) end
   local cost = usage.cost or models.cost(info.price, usage)
-  self.budget:settle(held, { steps = 1, tokens = usage.input + (usage.output or 0), cost = cost,
+  local least = { input = used.prompt // SHARE, cached = used.prompt // SHARE, output = (output or 0) // SHARE }
+  self.budget:settle(held, { steps = 1, cost = cost and math.max(cost, models.cost(info.price, least) or 0),
+    tokens = math.max(usage.input + (usage.output or 0), least.input + least.output),
     input = usage.input, cached = usage.cached, output = usage.output })
-  self:must_record { type = "usage", input = usage.input, cached = usage.cached, output = usage.output,
-    cost = cost, estimated = usage.estimated }
+  local cache = sentinel.after(self, self.guess, usage)
+  self.guess = nil
+  self:must_record { type = "usage", input = usage.input, cached = usage.cached, written = usage.written,
+    output = usage.output, cost = cost, estimated = usage.estimated, predicted = cache.predicted, lost = cache.lost,
+    why = cache.why }
+  fire(self, "usage", { input = usage.input, output = usage.output, cached = usage.cached, cost = cost,
+    total = self.budget.spent })
   self:emit("usage", { input = usage.input, cached = usage.cached, output = usage.output, cost = cost,
     context = context.size(self), window = info.window })
-end
-
--- Brings the estimate closer to what the endpoint counts.
-local function calibrate(self, usage, estimated)
-  if not usage or usage.estimated or not usage.input or usage.input < 200 or estimated < 200 then return end
-  local ratio = usage.input / estimated
-  if ratio > 0.2 and ratio < 5 then self.ratio = self.ratio * 0.3 + ratio * 0.7 end
 end
 
 -- The dialect of the model that a request names.
@@ -101,32 +120,47 @@ local function view_of(self, dialect)
   return session.view, session.store
 end
 
-local function send(self, options, max_output, sink)
+-- The tokens that an answer may have: those that were asked for, else what its window and the limits leave.
+local function allowance(self, info, sent, max_output)
+  if sent then return sent end
+  local most, left = info.window, self.budget:left "tokens"
+  if left then most = math.min(most, left + max_output) end
+  left = info.price and info.price.output > 0 and self.budget:left "cost"
+  if left then most = math.min(most, max_output + left / info.price.output * 1e6) end
+  return most // 1 | 0
+end
+
+-- `lowered`: the limits leave less than what would be asked for.
+local function send(self, options, info, max_output, lowered, sink)
   local cfg = self.cfg
+  local sent = (self.max_output or options.limit or lowered) and max_output or nil
   local request = { base_url = cfg.base_url, key = cfg.api_key, model = options.model or cfg.model,
-    tools = self.tools_json, stream = cfg.stream ~= false, most = max_output,
-    max_output = (self.max_output or options.limit) and max_output or nil,
+    tools = not options.bare and self.tools_json or nil, stream = cfg.stream ~= false, most = max_output,
+    max_output = sent,
     sampling = options.sampling or cfg.sampling, tool_choice = options.tool_choice, tail = options.tail,
     session = self.session.id }
   if self.provider.answer then
     self.turn = self.turn + 1
     request.script, request.turn, request.agent = cfg.script, self.turn, self.id
     request.messages = self.session.view:render("[", options.tail and "," .. options.tail .. "]" or "]")
+    self.guess = sentinel.before(self, request.messages, options.tail, request.model)
     return request_mod.play(self.provider, request, sink)
   end
   request.dialect = dialect_of(self, options.model)
   local view
   view, request.store = view_of(self, request.dialect)
   local url, headers, body = self.provider.build(request, view)
+  self.guess = sentinel.before(self, body, options.tail, request.model)
   local function known(name)
     local tool = calls.resolve(self.tools, name)
     return tool and tool.name
   end
-  local reply, message, class, info = request_mod.send(self.provider, { url = url, headers = headers, body = body,
-    timeouts = cfg.timeouts, known = options.tool_choice ~= "none" and known or nil }, sink)
+  local reply, message, class, trouble = request_mod.send(self.provider, { url = url, headers = headers, body = body,
+    timeouts = cfg.timeouts, most = allowance(self, info, sent, max_output),
+    known = options.tool_choice ~= "none" and not options.bare and known or nil }, sink)
   if reply then reply.origin = request.dialect.origin end
-  if info then info.body, info.dialect = body, request.dialect end
-  return reply, message, class, info
+  if trouble then trouble.body, trouble.dialect = body, request.dialect end
+  return reply, message, class, trouble
 end
 
 -- What gets the pieces of an answer: they are shown as they come, and kept for an interrupt.
@@ -154,14 +188,15 @@ local function attempt_request(self, options, sink)
   local held, max_output, prompt = reserve(self, info, most, options.tail)
   local estimated = self.session.view:tokens() + self.fixed_tokens
   self.session.log:sync() -- overlaps with the model's wait
-  local ok, reply, message, class, trouble = pcall(send, self, options, max_output, sink)
+  local ok, reply, message, class, trouble = pcall(send, self, options, info, max_output, max_output < most, sink)
   if not ok then
     settle(self, held, info, { prompt = prompt, partial = self.partial and table.concat(self.partial) })
     error(reply, 0)
   end
-  local cut = trouble and trouble.shown and trouble.partial or nil
-  settle(self, held, info, { reply = reply, prompt = prompt, partial = cut, usage = cut and trouble.usage })
-  if reply then calibrate(self, reply.usage, estimated) end
+  local cut = trouble and (trouble.shown or (trouble.size or 0) > 0) and trouble.partial or nil
+  settle(self, held, info, { reply = reply, prompt = prompt, partial = cut, usage = cut and trouble.usage,
+    size = cut and trouble.size })
+  if reply then calibrate.learn(self, reply.usage, estimated, options) end
   if trouble then trouble.max_output = max_output end
   return reply, message, class, trouble
 end
@@ -223,6 +258,9 @@ function M.request(self, options)
       self:emit("warning", { text = ("the endpoint refused the request (%s): %s"):format(message, lesson) })
     else
       local wait = not info.shown and retry.wait(class, attempt, info.after)
+      local other = fire(self, "request.retry", { class = class or "", message = message, attempt = attempt,
+        wait = wait or nil }, false)
+      if other then wait = not other.give_up and other.wait or nil end
       if not wait then return nil, final(message, info), class, info end
       self:emit("retry", { text = message, class = class, attempt = attempt, seconds = wait })
       task.sleep(wait)

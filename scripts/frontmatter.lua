@@ -25,7 +25,9 @@ local function split(text)
   local stop = text:find("\n", 1, true) and "\n" or "\r"
   while at <= #text do
     local e = text:find(stop, at, true)
-    lines[#lines + 1] = text:sub(at, (e or #text + 1) - 1):gsub("\r$", "")
+    local last = (e or #text + 1) - 1
+    if last >= at and text:byte(last) == 13 then last = last - 1 end
+    lines[#lines + 1] = text:sub(at, last)
     starts[#starts + 1] = at
     at = (e or #text) + 1
   end
@@ -461,7 +463,9 @@ function M.parse(text)
     return { fields = {}, problems = self.problems, body = 1, closed = false }
   end
   local starts
-  self.lines, starts = split(text:sub(bom + 1))
+  -- The body isn't needed: no closing fence lies behind the first that is certainly one.
+  local _, enough = text:find("\n%-%-%-[ \t]*\r?\n", bom + 4)
+  self.lines, starts = split(text:sub(bom + 1, enough))
   local open = 1
   while self.lines[open] and blank(self.lines[open]) do open = open + 1 end
   local found = { fields = self.fields, problems = self.problems, body = bom + 1, closed = false }

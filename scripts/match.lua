@@ -8,48 +8,13 @@
 --   5 signs             quotes, dashes and blanks of Unicode are those of ASCII
 --   6 line numbers      as `read` prints them, taken off old and new; then 1 to 5 again
 -- Steps 2 to 6 count only where exactly one place fits.  What old and new have in common keeps
--- the file's bytes: its line ends, trailing blanks, curly quotes.  The search is linear for
--- hostile texts, too: find_plain falls back to Knuth, Morris and Pratt.
+-- the file's bytes: its line ends, trailing blanks, curly quotes.
+local each_place = require "terret.search"
+
 local M = {}
 
-local HEAD = 64           -- bytes that plain find looks for
-local BUDGET = 100000000  -- bytes compared behind heads before the fallback
 local MAX_PLACES = 10000
-
--- ---- plain search -----------------------------------------------------------------------------
-
-local function kmp(text, needle, visit)
-  local fail, k, n = { [0] = 0, [1] = 0 }, 0, #needle
-  for i = 2, n do
-    local c = needle:byte(i)
-    while k > 0 and needle:byte(k + 1) ~= c do k = fail[k] end
-    if needle:byte(k + 1) == c then k = k + 1 end
-    fail[i] = k
-  end
-  k = 0
-  for i = 1, #text do
-    local c = text:byte(i)
-    while k > 0 and (k == n or needle:byte(k + 1) ~= c) do k = fail[k] end
-    if needle:byte(k + 1) == c then k = k + 1 end
-    if k == n and not visit(i - n + 1) then return end
-  end
-end
-
--- Calls visit(place) for each place of needle, overlapping ones too, until it says false.
-local function each_place(text, needle, visit)
-  local head, n, at, spent = needle:sub(1, HEAD), #needle, 1, 0
-  while true do
-    local p = text:find(head, at, true)
-    if not p then return end
-    if n <= HEAD or text:sub(p, p + n - 1) == needle then
-      if not visit(p) then return end
-    end
-    spent, at = spent + (n > HEAD and n or 0), p + 1
-    if spent > BUDGET then break end
-  end
-  local from = at - 1
-  kmp(text:sub(at), needle, function(p) return visit(p + from) end)
-end
+M.most = 500000           -- places that one edit may change
 
 ---All places of needle, overlapping ones too; at most 10,000.
 ---@param text string
@@ -419,14 +384,16 @@ local function tolerant(file, old, new, all)
   return nil, { places = {} }
 end
 
--- Step 1.  New line ends in a file of CRLF are CRLF, unless the old text says otherwise.
+-- Step 1; too many places or a text that took long come back as a failure.  New line ends in a file of CRLF are CRLF, unless the old text says otherwise.
 local function exact(text, old, new, all)
   local places = {}
   local free = 0
-  each_place(text, old, function(p)
+  local slow = each_place(text, old, function(p)
     if not all or p >= free then places[#places + 1], free = p, p + #old end
-    return all or #places < MAX_PLACES
+    return #places < (all and M.most + 1 or MAX_PLACES)
   end)
+  if #places > M.most then return nil, {}, { places = {}, many = true } end
+  if #places == 0 and slow then return nil, {}, { places = {} } end
   if #places > 1 and not all then return nil, places end
   local convert = new:find("\n", 1, true) and not old:find("\n", 1, true) and not new:find("\r\n", 1, true)
   for i, p in ipairs(places) do
@@ -440,6 +407,7 @@ end
 ---@class terret.match.failure
 ---@field places table[] several places that fit (none: nothing fits); [1] is the first byte
 ---@field forgiven string? the step that found them
+---@field many boolean? there are more places than one edit may change
 ---@field signs boolean? a place fits, but the change touches signs that only Unicode has
 
 ---Where to put the new text: a list of {from, to, text} in order, not overlapping.
@@ -450,7 +418,8 @@ end
 ---@return {[1]: integer, [2]: integer, [3]: string}[]? edits
 ---@return string|nil|terret.match.failure forgiven the names of the steps, nil if it was exact
 function M.find(text, old, new, all)
-  local edits, places = exact(text, old, new, all)
+  local edits, places, failure = exact(text, old, new, all)
+  if failure then return nil, failure end
   if not edits then
     local list = {}
     for i, p in ipairs(places) do list[i] = { p } end
@@ -463,9 +432,9 @@ function M.find(text, old, new, all)
   local plain_old = #why.places == 0 and not why.signs and unnumbered(old)
   if not plain_old or plain_old == "" then return nil, why end
   local plain_new = unnumbered(new) or new
-  edits = exact(text, plain_old, plain_new, all)
-  if edits and #edits > 0 then return edits, "line numbers" end
-  if not edits then return nil, why end
+  local found, _, too_many = exact(text, plain_old, plain_new, all)
+  if found and #found > 0 then return found, "line numbers" end
+  if not found then return nil, too_many or why end
   list, why = tolerant(file, plain_old, plain_new, all)
   if list then return list, "line numbers and " .. why end
   return nil, why

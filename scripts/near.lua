@@ -13,6 +13,7 @@ local SCAN_LINES = 50000
 local LINE_BYTES = 400   -- of one line that are compared
 local WINDOW = 12        -- lines of the nearest text that are shown
 local LINE_SHOWN = 200
+local LONGEST_LINE = 65536 -- a longer one is not compared
 
 -- ---- names ------------------------------------------------------------------------------------
 
@@ -243,6 +244,11 @@ function M.text(data, old)
   if not found then return nil end
   local from = math.max(1, found - at + 1)
   local to = math.min(#lines, from + #olds - 1)
+  for i = from, to do
+    if #lines[i] > LONGEST_LINE or #(olds[i - found + at] or "") > LONGEST_LINE then
+      return ("Something like it is in line %d, which is too long to be compared."):format(found)
+    end
+  end
   local shown = to - from + 1 > WINDOW and math.max(from, found - WINDOW // 2) or from
   local words = "The nearest text is:\n" .. numbered(lines, shown, math.min(to, shown + WINDOW - 1))
   for i = from, to do

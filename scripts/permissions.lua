@@ -6,7 +6,9 @@
 --   auto   lets commands run unasked when the sandbox isolates them, and writes in the project
 --   plan   is read-only: writes and commands that are not harmless are denied
 --   yolo   never asks
--- Deny rules hold in every mode.  How a command line is judged: terret.permissions.judge.
+-- Deny rules hold in every mode.  How a command line is judged: terret.permissions.judge; which files it names:
+-- terret.permissions.files.  Where a command may reach what a rule about a path denies, without naming it, no mode lets
+-- it pass unasked; yolo, which never asks, denies it.
 local rules = require "terret.permissions.rules"
 
 local M = {}
@@ -80,7 +82,7 @@ end
 -- A rule that would lift the question, when exactly one command asks for want of one.
 local function proposal(found)
   if found.verdict ~= "ask" or #found.unmatched ~= 1 or (found.kinds.flag or 0) + (found.kinds.opaque or 0)
-    + (found.kinds.rule or 0) > 0 then return nil end
+    + (found.kinds.rule or 0) + (found.kinds.path or 0) > 0 then return nil end
   local tables = require "terret.permissions.tables"
   local judge = require "terret.permissions.judge"
   local u = found.unmatched[1]
@@ -106,13 +108,17 @@ local function exec_in_mode(self, found)
   local mode = self.mode
   if found.verdict == "ask" then
     local kinds = found.kinds
+    -- Nobody is asked whether a deny rule holds.
+    if mode == "yolo" and kinds.path then
+      return "deny", "yolo mode asks nobody, and " .. found.path_reason .. "; name the files, or use the tool grep"
+    end
     if mode == "yolo" then return "allow", "yolo mode" end
     if mode == "plan" and (kinds.flag or kinds.opaque) then
       return "deny", "plan mode is read-only: " .. found.reason
     end
-    if mode == "auto" and not kinds.rule and self.isolated()
+    if mode == "auto" and not kinds.rule and not kinds.path and self.isolated()
       -- What could not be seen may be what a deny rule forbids.
-      and not (kinds.opaque and self.rules:denies_exec()) then
+      and not (kinds.opaque and (self.rules:denies_exec() or self.rules:guards("read"))) then
       return "allow", "inside the sandbox"
     end
   end
@@ -127,6 +133,7 @@ function P:check_exec(command)
   local tree, broken, partial = shell.parse(command)
   local found = judge.run(tree or partial, { rules = self.rules, harmless = (self.builtin or self.mode == "plan")
     and harmless_rules() or nil, builtin = self.builtin, plan = self.mode == "plan", project = self.project,
+    cwd = self.cwd, home = self.home,
     foreign = self.project ~= nil and not beneath(self.cwd, self.project) }, broken)
   local out = { verdict = found.verdict, reason = found.reason, rule = found.rule, source = found.source,
     commands = found.commands, propose = proposal(found) }
@@ -146,15 +153,37 @@ local function normalise(path)
   return "/" .. table.concat(out, "/")
 end
 
+local rank = { allow = 1, ask = 2, deny = 3 }
+
 local function rule_verdict(rule)
   return { verdict = rule.verdict, reason = "rule '" .. rule.rule .. "'", rule = rule.rule, source = rule.source }
 end
 
-function P:check_path(class, path)
-  if type(path) ~= "string" then error("permissions: path must be a string", 3) end
-  if path:sub(1, 1) ~= "/" then path = (self.cwd or "") .. "/" .. path end
-  path = normalise(path)
+local function absolute(self, path)
+  if path:sub(1, 2) == "~/" and self.home then path = self.home .. path:sub(2) end
+  return normalise(path:sub(1, 1) == "/" and path or (self.cwd or "") .. "/" .. path)
+end
+
+-- The rule about a path.  Deny and ask rules also hold for the name that led there; and the tools that write show
+-- what stood there, so what may not be read isn't written either.
+local function path_rule(self, class, path, named)
   local rule = self.rules:find_path(class, path)
+  local function stricter(other)
+    if other and rank[other.verdict] > rank[rule and rule.verdict or "allow"] then rule = other end
+  end
+  if class == "write" then stricter(self.rules:find_path("read", path)) end
+  if type(named) == "string" then
+    named = absolute(self, named)
+    stricter(self.rules:find_path(class, named))
+    if class == "write" then stricter(self.rules:find_path("read", named)) end
+  end
+  return rule
+end
+
+function P:check_path(class, path, named)
+  if type(path) ~= "string" then error("permissions: path must be a string", 3) end
+  path = absolute(self, path)
+  local rule = path_rule(self, class, path, named)
   if rule and rule.verdict == "deny" then return rule_verdict(rule) end
   local inside = beneath(path, self.project)
   if class == "write" and self.mode == "plan" then
@@ -181,10 +210,41 @@ function P:check_net(host)
   return { verdict = "ask", reason = "no rule allows the network: " .. host, propose = "net(" .. host .. ")" }
 end
 
-local rank = { allow = 1, ask = 2, deny = 3 }
+---Whether a search may show a file: no rule denies to read it, or asks about it.
+---@param path string relative paths start in cwd
+---@return boolean
+function P:readable(path)
+  local rule = self.rules:find_path("read", absolute(self, path))
+  return not rule or rule.verdict == "allow" or (rule.verdict == "ask" and self.mode == "yolo")
+end
+
+---Whether a search below a directory may meet files that it may not show.
+---@param path string
+---@return boolean
+function P:hides_below(path)
+  local paths = require "terret.permissions.paths"
+  path = absolute(self, path)
+  local below = (path == "/" and "" or path) .. "/" .. paths.ANY
+  for _, e in ipairs(self.rules:guards("read") or {}) do
+    if (e.verdict == "deny" or self.mode ~= "yolo") and not paths.apart(e.form, below)
+      and paths.meets(e.form, below) then return true end
+  end
+  return false
+end
+
+---What deny rules forbid to read: patterns of absolute paths (`*` within a name, `**` across), for who hides them.
+---@return string[]
+function P:denied_reads()
+  local out = {}
+  for _, e in ipairs(self.rules:guards("read") or {}) do
+    if e.verdict == "deny" then out[#out + 1] = e.pattern end
+  end
+  return out
+end
 
 ---The verdict on a request.
----@param req {class: string, command: string?, path: string?, host: string?, tool: string?}
+---@param req {class: string, command: string?, path: string?, named: string?, host: string?, tool: string?} named:
+--- the path as it was written, before links were followed
 ---@return {verdict: string, reason: string, rule: string?, source: string?, commands: string[]?, propose: string?,
 ---once_per_session: boolean?}
 function P:check(req)
@@ -197,7 +257,7 @@ function P:check(req)
   elseif req.class == "exec" then
     out, tree = self:check_exec(req.command)
   elseif req.class == "read" or req.class == "write" then
-    out = self:check_path(req.class, req.path)
+    out = self:check_path(req.class, req.path, req.named)
   elseif req.class == "net" then
     out = self:check_net(tostring(req.host))
   elseif req.class == "none" then

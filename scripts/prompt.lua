@@ -53,43 +53,60 @@ end
 ---Instructions of the user and the project: AGENTS.md, else CLAUDE.md of a directory.
 ---@param cfg table
 ---@return {path: string, text: string}[]
+---@return string[] problems what was left out, in words
 function M.instructions(cfg)
-  local found, left = {}, M.instructions_max
-  local function take(path, data)
-    if left <= 0 or not data then return false end
+  local found, problems, left = {}, {}, M.instructions_max
+  local function say(path, why)
+    problems[#problems + 1] = text.safe(("%s: %s"):format(path, why), { newline = false })
+  end
+  local function take(path, data, why, code)
+    if not data then
+      if code ~= "not_found" and code ~= "not_directory" then say(path, "left out: " .. tostring(why)) end
+      return false
+    end
+    if #data > left then say(path, ("only the first %d bytes are taken"):format(left)) end
+    if left <= 0 then return false end
     data = text.cut(text.clean(data), left)
     left = left - #data
     found[#found + 1] = { path = path, text = data }
     return true
   end
   local options = { max = 1048576 }
-  if cfg.config_dir then take(cfg.config_dir .. "/AGENTS.md", (fs.read(cfg.config_dir .. "/AGENTS.md", options))) end
+  if cfg.config_dir then take(cfg.config_dir .. "/AGENTS.md", fs.read(cfg.config_dir .. "/AGENTS.md", options)) end
   local root = fs.root(cfg.project)
-  if not root then return found end
+  if not root then return found, problems end
   -- Beneath the project only: a link to the user's keys is no AGENTS.md.
-  local function take_inside(path) return take(cfg.project .. path, (root:read(path:sub(2), options))) end
+  local function take_inside(path) return take(cfg.project .. path, root:read(path:sub(2), options)) end
   for _, dir in ipairs(directories(cfg)) do
     if not take_inside(dir .. "/AGENTS.md") then take_inside(dir .. "/CLAUDE.md") end
   end
   root:close()
-  return found
+  return found, problems
+end
+
+local ENTITIES = { ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["&"] = "&amp;" }
+
+-- A text that can't end its frame, and a path that can't leave its quotes.
+local function framed(file)
+  local path = text.safe(file.path, { newline = false }):gsub('[<>"&]', ENTITIES)
+  local words = file.text:gsub("</(%s*[Ii][Nn][Ss][Tt][Rr][Uu][Cc][Tt][Ii][Oo][Nn][Ss])", "< /%1")
+  return ("<instructions from=\"%s\">\n%s\n</instructions>"):format(path, words)
 end
 
 ---What stands before the first prompt.
 ---@param cfg table
 ---@return string? nil when there is nothing to say
 ---@return table[] skills
+---@return string[] problems instructions that were left out
 function M.first(cfg)
   local parts = {}
-  for _, file in ipairs(M.instructions(cfg)) do
-    parts[#parts + 1] = ("<instructions from=\"%s\">\n%s\n</instructions>"):format(
-      text.safe(file.path, { newline = false }), file.text)
-  end
+  local found, problems = M.instructions(cfg)
+  for i, file in ipairs(found) do parts[i] = framed(file) end
   local list = skills.scan { cwd = cfg.cwd, project = cfg.project, home = cfg.home, config_dir = cfg.config_dir }
   local offered = skills.prompt(list, M.skills_max)
   if offered and offered ~= "" then parts[#parts + 1] = offered end
-  if #parts == 0 then return nil, list end
-  return table.concat(parts, "\n\n"), list
+  if #parts == 0 then return nil, list, problems end
+  return table.concat(parts, "\n\n"), list, problems
 end
 
 return M

@@ -9,6 +9,9 @@ local fs = require "terret.fs"
 
 local M = {}
 
+---@type terret.trust.file[]? files of the project that is trusted; new names only, nothing is replaced
+M.project = nil
+
 local has_embedded, embedded = pcall(require, "terret.embedded")
 if not has_embedded then embedded = nil end
 
@@ -51,7 +54,7 @@ end
 function M.names(kind)
   local seen, out = {}, {}
   local function add(file)
-    local name = file:match("^([%w_%-]+)%.lua$")
+    local name = file:match("^([%w_%-]+)%.lua$") or kind == "agents" and file:match("^([%w_%-]+)%.md$")
     if name and not seen[name] and not (NOT_MEMBERS[kind] or {})[name] then
       seen[name] = true
       out[#out + 1] = name
@@ -63,11 +66,19 @@ function M.names(kind)
     end
   end
   local prefix = embedded_prefix(kind)
-  for _, file in ipairs(embedded and embedded.list() or {}) do
-    if file:sub(1, #prefix) == prefix then add(file:sub(#prefix + 1)) end
+  for _, file in ipairs(embedded and embedded.list(prefix) or {}) do add(file:sub(#prefix + 1)) end
+  for _, file in ipairs(M.project or {}) do
+    if file.kind == kind then add(file.name .. ".lua") end
   end
   table.sort(out)
   return out
+end
+
+-- The trusted project's file of a name.
+local function project_file(kind, name)
+  for _, file in ipairs(M.project or {}) do
+    if file.kind == kind and file.name == name then return file end
+  end
 end
 
 ---Where the file of a name comes from: a path, or "[embedded NAME]".
@@ -80,13 +91,33 @@ function M.where(kind, name)
     if fs.stat(path) then return path end
   end
   local inside = embedded_prefix(kind) .. name .. ".lua"
-  if embedded and embedded.get(inside) then return "[embedded " .. inside .. "]" end
+  if embedded and embedded.has(inside) then return "[embedded " .. inside .. "]" end
+  local file = project_file(kind, name)
+  return file and file.path, file
+end
+
+---Whether a file is the user's or a project's, and not one of terret's own: such code runs on a leash.
+---@param kind string
+---@param name string
+---@return boolean
+function M.is_own(kind, name)
+  local where, file = M.where(kind, name)
+  local dir = embedded and embedded.config_dir
+  return file ~= nil or dir ~= nil and where ~= nil and where:sub(1, #dir + 1) == dir .. "/"
+end
+
+-- Runs the code that a file is while it loads.
+local function run_loading(own, f, ...)
+  if not own then return pcall(f, ...) end
+  local ok, value = require("terret.leash").run({ seconds = 5 }, f, ...)
+  if ok then return true, value end
+  return false, (tostring(value):gsub("\nstack traceback:.*$", ""))
 end
 
 local function check_table(kind, value, where)
   for field, want in pairs(CONTRACTS[kind]) do
     local optional = want:sub(-1) == "?"
-    local kind_of = want:gsub("%?$", "")
+    local kind_of = optional and want:sub(1, -2) or want
     local have = type(value[field])
     if have ~= kind_of and not (optional and have == "nil") then
       return nil, ("%s: field '%s' must be a %s, is %s"):format(where, field, kind_of, have), "bad_script"
@@ -128,11 +159,12 @@ function M.load(kind, name)
   if not name:match("^[%w_%-]+$") then
     return nil, ("'%s' is not a name"):format(name), "not_found"
   end
-  local where = M.where(kind, name)
+  local where, file = M.where(kind, name)
+  if file then return M.load_text(kind, file.path, file.text) end
   if not where then
     return nil, ("no %s '%s' (there are: %s)"):format(kind, name, table.concat(M.names(kind), ", ")), "not_found"
   end
-  local ok, value = pcall(require, "terret." .. kind .. "." .. name)
+  local ok, value = run_loading(M.is_own(kind, name), require, "terret." .. kind .. "." .. name)
   if not ok then return nil, tostring(value), "bad_script" end
   return M.check(kind, value, where)
 end
@@ -146,9 +178,19 @@ end
 function M.load_file(kind, path)
   local source, message, code = fs.read(path)
   if not source then return nil, message, code end
+  return M.load_text(kind, path, source)
+end
+
+---@param kind string
+---@param path string
+---@param source string
+---@return any value
+---@return string? message
+---@return string? code
+function M.load_text(kind, path, source)
   local chunk, err = load(source, "@" .. path, "t")
   if not chunk then return nil, err, "bad_script" end
-  local ok, value = pcall(chunk)
+  local ok, value = run_loading(true, chunk)
   if not ok then return nil, tostring(value), "bad_script" end
   return M.check(kind, value, path)
 end

@@ -1,7 +1,8 @@
 -- scripts/repl.lua - the interactive main loop: words of the user in, a turn of the agent, again.
 --
 -- It knows neither terminal nor colours.  What it uses of a user interface: input, finish,
--- show(text), echo(words), busy(bool), stop(); and where there is one start(handlers), close(), resize().
+-- show(text), echo(words), busy(bool), stop(); and where there is one start(handlers), close(), resize(),
+-- interrupt().
 -- handlers.interrupt() ends what runs, handlers.say(words) speaks while the agent works.
 
 local reactor = require "terret.reactor"
@@ -22,7 +23,7 @@ local function watch_signals(ui, state, interrupt)
       if ui.resize then ui.resize() end
     elseif name == "INT" then
       local again = state.idle_interrupt
-      if interrupt() then
+      if (ui.interrupt or interrupt)() then
         state.idle_interrupt = nil
       elseif again then
         ui.stop()

@@ -4,6 +4,8 @@
 -- nil, message, class (see retry.lua), info.  The request is closed however this ends.
 --
 -- Three deadlines: the first byte; any byte (keep-alives count); progress (only parts of the answer count).
+-- And two bounds: an answer may be twice as long as its tokens allow, its bytes on the wire are limited.
+-- What follows the end of an answer isn't waited for, but for a moment.
 
 local lazy = require "terret.lazy"
 
@@ -21,17 +23,26 @@ local wire = require "terret.wire"
 
 local M = {}
 
+local LEAST_PART = 4 -- bytes that a part counts at least: each is a token or more
 local KEPT = 4096 -- bytes of the beginning and the end of an answer, to tell what it was
 local LARGE = 65536 -- bytes of a request that may be too long
-local MOST_REFUSAL = 1048576 -- bytes that are read of an error page
+local MOST_REFUSAL = 65536 -- bytes that are read of an error page
+local TOKEN_BYTES, SPARE = 8, 65536 -- of text, that a token may stand for at most, and beyond all tokens
+local WIRE_BYTES = 512 -- of a stream, for each token
+local MOST_BYTES = 32 * 1048576 -- of an answer, with all that stands around its text
+
+M.refusal_wait = 3 -- seconds for the whole of an error page
+M.usage_wait = 5 -- seconds for the usage behind the reason of the end
+M.end_wait = 0.25 -- seconds for the end of the transfer behind the answer's: the connection is used again
 
 -- Reading --------------------------------------------------------------------------------------
 
 -- A function that feeds bytes to the provider, whichever shape the answer has.  shown: the pieces
--- of text and reasoning; parts: how many of any kind came; begin, last: bytes, for messages.
+-- of text and reasoning; parts: how many of any kind came, size: their bytes; begin, last: bytes, for
+-- messages.
 local function make_reader(provider, acc, sink)
   local parser, whole, streamed = sse.new(), {}, nil
-  local shown = { text = {}, reasoning = {}, any = false, parts = 0, events = 0, begin = "", last = "" }
+  local shown = { text = {}, reasoning = {}, any = false, parts = 0, size = 0, events = 0, begin = "", last = "" }
   local kind, pieces -- pieces of one kind that came in one read are shown as one
   local function flush()
     if not kind then return end
@@ -43,6 +54,7 @@ local function make_reader(provider, acc, sink)
   local function add(parts)
     for _, part in ipairs(parts) do
       shown.parts = shown.parts + 1
+      shown.size = shown.size + math.max(LEAST_PART, part.text and #part.text or part.size or 0)
       if shown[part.type] then
         if kind ~= part.type then
           flush()
@@ -55,6 +67,7 @@ local function make_reader(provider, acc, sink)
   end
   local function take(events)
     for _, event in ipairs(events) do
+      if acc.over then break end -- what an endpoint says behind its end is not the answer's
       shown.events = shown.events + 1
       add(provider.parse(event, acc))
     end
@@ -75,8 +88,8 @@ local function make_reader(provider, acc, sink)
     end
   end
   -- The end of the bytes; answers what the provider made of them.
-  local function finish()
-    local body = table.concat(whole)
+  local function finish(cut)
+    local body, fault_before = cut ~= "too_large" and table.concat(whole) or "", acc.fault
     if streamed then
       take(parser:finish())
     elseif body:find("%S") then
@@ -88,6 +101,8 @@ local function make_reader(provider, acc, sink)
         take { { data = body } }
       end
     end
+    -- A piece of an event is what a cut leaves: the cut is what happened.
+    if cut and not fault_before and acc.fault and acc.fault.class == "cut" then acc.fault = nil end
     local result = provider.finish(acc)
     add(result.parts or {})
     flush()
@@ -96,16 +111,19 @@ local function make_reader(provider, acc, sink)
   return feed, finish, shown
 end
 
-local function read_all(req)
-  local parts, size = {}, 0
-  while size < MOST_REFUSAL do
-    local data = req:read()
-    if not data then break end
-    if data == "" then task.await(req) end
+-- The words of a refusal, as far as they come at once: a page that drips is no reason to wait.
+local function read_all(req, data)
+  local parts, size = { data }, data and #data or 0
+  local deadline = reactor.now() + M.refusal_wait
+  while data and size < MOST_REFUSAL do
+    local left = deadline - reactor.now()
+    if left <= 0 then break end
+    if data == "" then task.await(req, left) end
+    data = req:read()
     parts[#parts + 1] = data
-    size = size + #data
+    size = size + (data and #data or 0)
   end
-  return table.concat(parts)
+  return table.concat(parts):sub(1, MOST_REFUSAL)
 end
 
 -- Judging ----------------------------------------------------------------------------------------
@@ -213,7 +231,7 @@ end
 
 -- Reads an answer that is not 2xx.
 local function refusal(req, status, data, options)
-  local said, known = fault.of_body((data or "") .. read_all(req)), options.known
+  local said, known = fault.of_body(read_all(req, data)), options.known
   local class = retry.classify(status, said.text)
   if too_long(status, said, #options.body) then
     class, said.message = "overflow", "no text; the request may be too long for the context window"
@@ -230,6 +248,7 @@ end
 ---@field headers string[]
 ---@field body string
 ---@field timeouts {connect: number?, first_byte: number?, idle: number?, progress: number?}
+---@field most integer? tokens that the answer may have
 ---@field known (fun(name: string): string?)? the tool that a name means, for calls that came as text
 
 ---@class terret.reply
@@ -242,45 +261,63 @@ end
 ---@field leaked boolean? the calls were read out of text
 ---@field broken boolean? there is markup of a call that could not be read
 
+-- Why no more is read of an answer that goes on (false: it is whole), else nil and how long is waited.
+local function enough(clock, acc, shown, t, most)
+  local now = reactor.now()
+  if shown.parts ~= clock.parts or (acc.finish ~= nil) ~= clock.finished or acc.over ~= clock.over then
+    clock.parts, clock.finished, clock.over, clock.last = shown.parts, acc.finish ~= nil, acc.over, now
+  end
+  if shown.size > most then return "the answer is longer than it may be", "length" end
+  -- Bytes that bring nothing (keep-alives) are no progress.
+  local patience = acc.over and M.end_wait or acc.finish and M.usage_wait or t.progress
+  local left = patience and clock.last and patience - (now - clock.last)
+  if not left or left > 0 then return nil, left end
+  if acc.over or acc.finish then return false end
+  return "the endpoint made no progress", "timeout_idle"
+end
+
 ---@param provider table
 ---@param options terret.request
 ---@param sink fun(kind: string, delta: string)? called with each piece of text or reasoning
 ---@return terret.reply?
 ---@return string? message
 ---@return string? class
----@return {status: integer?, after: number?, shown: boolean, partial: string?, fault: terret.fault?, usage: table?}? info
+---@return {status: integer?, after: number?, shown: boolean, partial: string?, fault: terret.fault?, usage: table?, size: integer?}? info
 function M.send(provider, options, sink)
   local t = options.timeouts or {}
   local req <close>, message, code = http.request {
     url = options.url, headers = options.headers, body = options.body, connect_timeout = t.connect,
     first_byte_timeout = t.first_byte, idle_timeout = t.idle,
+    max_bytes = math.max(MOST_BYTES, WIRE_BYTES * (options.most or 0)),
   }
   if not req then return nil, message, code, { shown = false } end
   local acc = provider.start()
   local feed, finish, shown = make_reader(provider, acc, sink)
-  local progress, parts -- when the last part came, from the first byte on
+  local most = options.most and TOKEN_BYTES * options.most + SPARE or math.huge
+  local clock = {} -- when the last part came, from the first byte on
   local data, err, err_code
   repeat
     data, err, err_code = req:read()
     local status = req:status()
     if status and (status < 200 or status > 299) then return refusal(req, status, data, options) end
-    if data and data ~= "" then
-      feed(data)
-      if shown.parts ~= parts then parts, progress = shown.parts, reactor.now() end
-    end
-    -- Bytes that bring nothing (keep-alives) are no progress.
-    local left = data and progress and t.progress and t.progress - (reactor.now() - progress)
-    if left and left <= 0 then
-      data, err, err_code = nil, "the endpoint made no progress", "timeout_idle"
-    elseif data == "" then
-      task.await(req, left or nil)
+    if data and data ~= "" then feed(data) end
+    if data and (data ~= "" or clock.last) then
+      local why, rest = enough(clock, acc, shown, t, most)
+      if why ~= nil then
+        data, err, err_code = nil, why or nil, rest
+      elseif data == "" then
+        task.await(req, rest)
+      end
+    elseif data then
+      task.await(req)
     end
   until not data
   -- A stream may end without its last chunk after it said that it is done.
-  local result = finish()
+  local result = finish(err and (err_code or "cut"))
   local reply, why, class, said = judge(result, shown, options.known, err, err_code)
   if reply then return reply end
   return nil, why, class, { shown = shown.any, partial = table.concat(shown.text), usage = result.usage, fault = said,
+    size = shown.size,
     after = said and retry.after(function(name) return req:header(name) end, said.text) or nil }
 end
 

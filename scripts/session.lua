@@ -12,17 +12,23 @@
 --   session     first: model, provider, base_url, project, system and tools (the bytes that are sent)
 --   message     role, content, tool_calls, call_id, name, kind, echo, blob
 --   batch       replace = {{id, content}}, drop = {id}: strip and drop
---   compaction  content, from (first record kept); first, words: the user's own in it
+--   compaction  content, from (first record kept); first, words, files, pins: what is in it
+--   pin         ids, on: passed over by strip, drop and compaction
+--   undo        of: a batch, compaction, pin or undo that is taken back
 --   rewind      to: the branch goes on from that record
 --   usage, permission, warning, todos, state: facts; they don't change the view
+--   hook        event, handler, file, hash: what an extension changed
 
 local fs = require "terret.fs"
 local hash = require "terret.hash"
 local json = require "terret.json"
 local log = require "terret.log"
+local task = require "terret.task"
 local view = require "terret.view"
 
 local M = {}
+
+M.lock_attempts = 20 -- a hundredth of a second apart
 
 local VERSION = 1
 
@@ -33,6 +39,7 @@ local VERSION = 1
 ---@field entries table[] parallel to the view: {id, role, kind, call_id, name, blob}
 ---@field open {id: string, name: string}[] calls that have no result yet
 ---@field header table the first record
+---@field idle number? seconds that it was left alone before this resume
 local Session = {}
 Session.__index = Session
 
@@ -49,6 +56,17 @@ local function new_id() return os.date("!%Y%m%d-%H%M%S-") .. hash.random(3) end
 
 -- Reading --------------------------------------------------------------------------------------
 
+---One line as a record.  NUL bytes before it (blocks that a crash left) don't make it worse.
+---@param line string
+---@return table? record
+---@return string? line without them
+function M.parse(line)
+  if line:byte() == 0 then line = line:match("^%z*(.*)$") end
+  local r = json.decode(line)
+  if type(r) ~= "table" or math.type(r.id) ~= "integer" or type(r.type) ~= "string" then return nil end
+  return r, line
+end
+
 ---All records of a log that can be read; others are counted.
 ---@param path string
 ---@return table[]? records
@@ -61,8 +79,8 @@ function M.read(path)
   local line
   repeat
     line, message, code = reader:next()
-    local r = line and json.decode(line)
-    if type(r) == "table" and math.type(r.id) == "integer" and type(r.type) == "string" then
+    local r = line and M.parse(line)
+    if r then
       list[#list + 1] = r
     elseif line then
       bad = bad + 1
@@ -110,6 +128,19 @@ local function make_dirs(dir)
   return true
 end
 
+---A directory for a session, with all that belongs in it.
+---@param base string
+---@return string? id
+---@return string dir or message
+---@return string? code
+function M.new_dir(base)
+  local id = new_id()
+  local dir = base .. "/" .. id
+  local ok, message, code = make_dirs(dir)
+  if not ok then return nil, message, code end
+  return id, dir
+end
+
 ---A new session; its first record keeps the bytes of the system prompt and the tools.
 ---@param options {state_dir: string?, project: string, encode: function, header: table, ephemeral: boolean?,
 ---  parent: terret.session?}
@@ -117,18 +148,18 @@ end
 ---@return string? message
 ---@return string? code
 function M.create(options)
-  local id = new_id()
-  local dir, ok, message, code
-  if options.parent then
-    dir = options.parent.dir .. "/agents/" .. id
-  elseif options.ephemeral then
-    dir, message, code = fs.mkdtemp((os.getenv("TMPDIR") or "/tmp") .. "/terret-")
-    if not dir then return nil, message, code end
+  local base, id, dir, ok, message, code
+  if options.ephemeral and not options.parent then
+    base, message, code = fs.mkdtemp((os.getenv("TMPDIR") or "/tmp") .. "/terret-")
+    if not base then return nil, message, code end
+    id, dir = new_id(), base
+    ok, message, code = make_dirs(dir)
+    if not ok then return nil, message, code end
   else
-    dir = M.project_dir(options.state_dir, options.project) .. "/" .. id
+    base = options.parent and options.parent.dir .. "/agents" or M.project_dir(options.state_dir, options.project)
+    id, dir, code = M.new_dir(base)
+    if not id then return nil, dir, code end
   end
-  ok, message, code = make_dirs(dir)
-  if not ok then return nil, message, code end
   local self = make(options, dir, id)
   self.log, message, code = log.open(dir .. "/log.jsonl", { create = true })
   if not self.log then return nil, message, code end
@@ -164,6 +195,15 @@ local function repairs_of(self, bad, answered)
   return list
 end
 
+-- A command that a killed process was about to start holds its lock until its exec: a moment.
+local function open_log(path)
+  for attempt = 1, M.lock_attempts do
+    local handle, message, code = log.open(path, { create = false })
+    if handle or code ~= "locked" or attempt == M.lock_attempts then return handle, message, code end
+    task.sleep(0.01)
+  end
+end
+
 ---Opens a session again.  Calls that a kill left without a result are answered, never run again.
 ---@param options {dir: string, encode: function}
 ---@return terret.session?
@@ -171,8 +211,9 @@ end
 ---@return string? code
 function M.resume(options)
   local path = options.dir .. "/log.jsonl"
-  local handle, message, code = log.open(path, { create = false })
+  local handle, message, code = open_log(path)
   if not handle then return nil, message, code end
+  local info = fs.stat(path)
   local records, bad = M.read(path)
   if not records or not records[1] or records[1].type ~= "session" then
     handle:close()
@@ -180,7 +221,7 @@ function M.resume(options)
     return nil, path .. " does not begin with a session record", "bad_session"
   end
   local self = make(options, options.dir, records[1].session)
-  self.log = handle
+  self.log, self.idle = handle, info and math.max(0, os.time() - info.mtime) or 0
   rebuild(self, records)
   local from = self.header.from
   self.blobs = math.max(blob_count(self.dir), from and from.blobs or 0)
@@ -238,6 +279,7 @@ end
 ---@return string? message
 ---@return string? code
 function Session:append(record)
+  if self.filter and record.type ~= "hook" then record = self.filter(record) end
   record.v, record.id, record.parent = VERSION, self.next_id, self.last
   record.time = os.date("!%Y-%m-%dT%H:%M:%SZ")
   local ok, message, code = self.log:append(json.encode(record))
@@ -261,6 +303,14 @@ function Session:rewind(id)
   local ok
   ok, message, code = self:append { type = "rewind", to = id }
   if not ok then return nil, message, code end
+  return self:rebuild(records, id)
+end
+
+---The view anew, as it is right after a record.
+---@param records table[] of read
+---@param id integer
+---@return boolean ok
+function Session:rebuild(records, id)
   local next_id = self.next_id
   rebuild(self, records, id)
   self.next_id = next_id
@@ -295,21 +345,23 @@ end
 function Session:fork()
   local records, message, code = M.read(self.log:path())
   if not records then return nil, message, code end
-  local id = new_id()
-  local dir = self.dir .. "/agents/" .. id
+  local id, dir, err = M.new_dir(self.dir .. "/agents")
+  if not id then return nil, dir, err end
   local ok
-  ok, message, code = make_dirs(dir)
-  if not ok then return nil, message, code end
   local copy = make(self, dir, id)
   copy.log, message, code = log.open(dir .. "/log.jsonl", { create = true })
   if not copy.log then return nil, message, code end
-  for _, r in ipairs(view.branch(records, self.last)) do
+  for _, r in ipairs(view.branch(records, self.last, true)) do
     if r.type == "session" then
-      r.session, r.from = id, { session = self.id, record = self.last, blobs = self.blobs }
+      local dirs = self.header.from and self.header.from.dirs
+      r.session, r.from = id, { session = self.id, record = self.last, blobs = self.blobs, dirs = dirs }
       copy.header = r
     end
     ok, message, code = copy.log:append(json.encode(r))
-    if not ok then return nil, message, code end
+    if not ok then
+      copy:close()
+      return nil, message, code
+    end
   end
   copy.state = {}
   -- The bytes are shared: one store, two views.
@@ -317,7 +369,7 @@ function Session:fork()
   copy.entries = table.move(self.entries, 1, #self.entries, 1, {})
   copy.open = table.move(self.open, 1, #self.open, 1, {})
   copy.todos, copy.last, copy.next_id = self.todos, self.last, self.last + 1
-  copy.blobs, copy.spoken = self.blobs, self.spoken
+  copy.blobs, copy.spoken, copy.epoch = self.blobs, self.spoken, self.epoch
   for k, v in pairs(self.state) do copy.state[k] = v end
   return copy
 end
@@ -354,11 +406,16 @@ function Session:new_blob()
   return id, self.dir .. "/blobs/" .. id
 end
 
+M.blob_max = 64 * 1048576 -- bytes
+
 ---@param data string
 ---@return string? id
 ---@return string? message
 ---@return string? code
 function Session:save_blob(data)
+  if #data > M.blob_max then
+    return nil, ("a blob of %d bytes is over the limit of %d"):format(#data, M.blob_max), "too_large"
+  end
   local id, path = self:new_blob()
   local ok, message, code = fs.write(path, data, { mode = 384, sync = false })
   if not ok then return nil, message, code end
@@ -377,11 +434,16 @@ function Session:read_blob(id)
     dir = dir:match("^(.*)/agents/[^/]+/?$")
     if dir then data, message, code = fs.read(dir .. "/blobs/" .. id) end
   end
+  -- A fork that stands by itself.
+  for _, place in ipairs(self.header.from and self.header.from.dirs or {}) do
+    if not data and code == "not_found" then data, message, code = fs.read(place .. "/blobs/" .. id) end
+  end
   if not data then return nil, message, code end
   return data
 end
 
 function Session:close()
+  if self.log and self.on_close then self.on_close() end
   if self.log then self.log:close() end
   self.log = nil
   if self.ephemeral then fs.remove(self.dir, { recursive = true }) end

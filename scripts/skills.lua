@@ -5,6 +5,7 @@
 -- working directory and of each one above it up to the project, the user's configuration,
 -- ~/.agents/skills, ~/.claude/skills, the bundled ones.  What can't be used is listed all the
 -- same, with `problems`; its folder lends the name.  Only heads of files are read.
+-- A skill of the project stays in the project: a link to the user's keys is no skill.
 local fs = require "terret.fs"
 local frontmatter = require("terret.lazy") "terret.frontmatter"
 local text = require "terret.text"
@@ -18,6 +19,7 @@ local NAME_MAX = 64
 local DESCRIPTION_MAX = 1024
 local COMPATIBILITY_MAX = 500
 local FOLDERS_MAX = 10000   -- entries of one root
+local PROBLEMS_MAX = 12     -- of one skill that are listed
 
 ---@class terret.skill
 ---@field name string
@@ -26,6 +28,7 @@ local FOLDERS_MAX = 10000   -- entries of one root
 ---@field dir string
 ---@field problems string[]
 ---@field root string
+---@field within string? the real directory that it must not leave
 ---@field shadowed boolean? another one of this name comes first
 ---@field fields table<string, terret.frontmatter.value>?
 ---@field body integer? where the text behind the front matter begins
@@ -42,6 +45,8 @@ local function valid_name(name)
 end
 
 local function add(skill, problem, ...)
+  if #skill.problems == PROBLEMS_MAX then skill.problems[PROBLEMS_MAX + 1] = "and others" end
+  if #skill.problems > PROBLEMS_MAX then return end
   skill.problems[#skill.problems + 1] = text.cut(text.clean(problem:format(...)), 300)
 end
 
@@ -104,10 +109,22 @@ local function judge(skill, folder, head, whole)
   skill.fields, skill.body = found.fields, found.body
 end
 
+local function inside(path, dir) return dir == "/" or path == dir or path:sub(1, #dir + 1) == dir .. "/" end
+
+local function read(skill, options)
+  if not skill.within then return fs.read(skill.path, options) end
+  local real, message, code = fs.realpath(skill.path)
+  if not real then return nil, message, code end
+  if not inside(real, skill.within) then return nil, skill.path .. " leads outside the project", "escapes" end
+  local root <close>, why, why_code = fs.root(skill.within)
+  if not root then return nil, why, why_code end
+  return root:read((real:sub(#skill.within + 1):gsub("^/", "")), options)
+end
+
 local function read_head(skill)
   local max = HEAD
   while true do
-    local data, info = fs.read(skill.path, { length = max })
+    local data, info = read(skill, { length = max })
     if not data then return nil, info end
     local whole = #data < max
     if whole or max >= HEAD_MAX or frontmatter.parse(data).closed then return data, info, whole end
@@ -115,8 +132,8 @@ local function read_head(skill)
   end
 end
 
-local function load(dir, folder, file, root)
-  local skill = { path = dir .. "/" .. file, dir = dir, root = root, problems = {} }
+local function load(dir, folder, file, root, within)
+  local skill = { path = dir .. "/" .. file, dir = dir, root = root, problems = {}, within = within }
   local head, info, whole = read_head(skill)
   if not head then
     skill.name = text.clean(folder)
@@ -148,7 +165,7 @@ local function is_folder(dir, entry)
 end
 
 -- The skills of one root: its folders, and one deeper where a folder is no skill itself.
-local function scan_root(root, visit)
+local function scan_root(root, within, visit)
   local function folder(dir, name, deeper)
     local entries, message = fs.list(dir)
     if not entries then
@@ -157,7 +174,7 @@ local function scan_root(root, visit)
       return visit(skill)
     end
     local file = skill_file(entries)
-    if file then return visit(load(dir, name, file, root)) end
+    if file then return visit(load(dir, name, file, root, within)) end
     if not deeper then return end
     for n, e in ipairs(entries) do
       if n > FOLDERS_MAX then break end
@@ -172,7 +189,7 @@ end
 
 -- Skills inside the executable: "skills/NAME/SKILL.md".
 local function scan_embedded(visit)
-  for _, file in ipairs(embedded and embedded.list() or {}) do
+  for _, file in ipairs(embedded and embedded.list("skills/") or {}) do
     local folder = file:match("^skills/([^/]+)/SKILL%.md$")
     if folder then
       local skill = { path = "[embedded " .. file .. "]", dir = "[embedded skills/" .. folder .. "]",
@@ -201,28 +218,31 @@ local function find_project(cwd, home)
   return cwd
 end
 
+-- Each with the real directory that its skills must not leave, for those of the project.
 local function roots(options)
   local list = {}
-  local function both(dir)
+  local function one(path, within) list[#list + 1] = { path = path, within = within } end
+  local function both(dir, within)
     dir = dir == "/" and "" or dir
-    list[#list + 1] = dir .. "/.agents/skills"
-    list[#list + 1] = dir .. "/.claude/skills"
+    one(dir .. "/.agents/skills", within)
+    one(dir .. "/.claude/skills", within)
   end
   local dir = options.cwd
   local stop = options.project or find_project(dir, options.home)
-  local inside = dir == stop or stop == "/" or dir:sub(1, #stop + 1) == stop .. "/"
+  local below = inside(dir, stop)
+  local within = fs.realpath(below and stop or dir) or dir
   while dir do
-    both(dir)
-    if dir == stop or not inside then break end
+    both(dir, within)
+    if dir == stop or not below then break end
     dir = parent(dir)
   end
-  if options.config_dir then list[#list + 1] = options.config_dir .. "/skills" end
+  if options.config_dir then one(options.config_dir .. "/skills") end
   if options.home then both(options.home) end
   if options.bundled then
-    list[#list + 1] = options.bundled
+    one(options.bundled)
   elseif embedded then
-    if embedded.path then list[#list + 1] = embedded.path .. "/skills" end
-    list[#list + 1] = embedded.share_dir .. "/skills"
+    if embedded.path then one(embedded.path .. "/skills") end
+    one(embedded.share_dir .. "/skills")
   end
   return list
 end
@@ -262,9 +282,9 @@ function M.scan(options)
   end
   local seen = {}
   for _, root in ipairs(roots(options)) do
-    if not seen[root] then
-      seen[root] = true
-      scan_root(root, visit)
+    if not seen[root.path] then
+      seen[root.path] = true
+      scan_root(root.path, root.within, visit)
     end
   end
   if not options.bundled then scan_embedded(visit) end
@@ -288,7 +308,7 @@ end
 ---@return string? code
 function M.body(skill)
   local data, info, code = skill.text, nil, nil
-  if not data then data, info, code = fs.read(skill.path, { max = BODY_MAX }) end
+  if not data then data, info, code = read(skill, { max = BODY_MAX }) end
   if not data then return nil, info, code end
   return text.clean(data:sub(frontmatter.parse(data).body))
 end
@@ -346,7 +366,8 @@ function M.prompt(list, budget)
   for _, max in ipairs { DESCRIPTION_MAX * 4, 240, 80, 0 } do
     local lines, size, rest = {}, #head + #tail, 0
     for i, skill in ipairs(usable) do
-      local line = ("- %s%s\n"):format(skill.name, max > 0 and ": " .. M.one_line(skill.description, max) or "")
+      local line = ("- %s%s\n"):format(M.one_line(skill.name, NAME_MAX * 2),
+        max > 0 and ": " .. M.one_line(skill.description, max) or ""):gsub("</", "< /") -- no end of the frame
       if size + #line + 40 > budget then
         rest = #usable - i + 1
         break

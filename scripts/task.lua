@@ -21,6 +21,8 @@ local CLOSE_AFTER = 5 -- seconds from cancelling to closing
 ---@class terret.task
 ---@field done boolean
 ---@field traceback string? of the error that ended it
+---@field waited number? seconds that it has waited so far
+---@field patience number? when its waits end with an error (leash.lua)
 local Task = {}
 Task.__index = Task
 
@@ -106,8 +108,10 @@ local function resume(t)
   if t.done then return end
   local before = current
   current = t
+  reactor.running(t.co)
   local ok, state, a = coroutine.resume(t.co)
   current = before
+  reactor.running(before and before.co)
   if coroutine.status(t.co) == "suspended" then return end
   if not ok then return finish(t, false, state) end
   local result = a
@@ -194,10 +198,14 @@ function M.wait(x, seconds)
   t.waiting_for, t.timed_out = x, nil
   local list = waiters[x]
   if list then list[#list + 1] = t else waiters[x] = { t } end
-  local deadline = seconds and reactor.now() + seconds
-  timed[t] = deadline and t.close_at and math.min(deadline, t.close_at) or deadline or t.close_at
+  local began = reactor.now()
+  local deadline = math.min(seconds and began + seconds or math.huge, t.close_at or math.huge, t.patience or math.huge)
+  timed[t] = deadline < math.huge and deadline or nil
   coroutine.yield()
+  local now = reactor.now()
+  t.waited = (t.waited or 0) + now - began -- for those who count computing time only (leash.lua)
   if t.cancelled and not t.shielded then error(t.cancelled, 0) end
+  if t.patience and now >= t.patience and not x:ready() then error("waited too long", 2) end
   return not t.timed_out or x:ready()
 end
 
@@ -236,6 +244,8 @@ function M.spawn(f, ...)
   t.co = coroutine.create(function()
     return "done", table.pack(body(t, f, table.unpack(args, 1, args.n)))
   end)
+  local hook, mask, count = debug.gethook()
+  if hook then debug.sethook(t.co, hook, mask, count) end -- what is limited stays so
   if current then
     current.children[t] = true
     -- A child born while its owner is being cancelled doesn't start a new life.

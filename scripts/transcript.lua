@@ -95,6 +95,11 @@ local FACTS = {
     return ("[not permitted: %s%s]"):format(tostring(r.tool), r.reason and ", " .. tostring(r.reason) or "")
   end,
   warning = function(r) return "[warning: " .. tostring(r.text) .. "]" end,
+  pin = function(r)
+    local n = type(r.ids) == "table" and #r.ids or 0
+    return ("[%d messages %s]"):format(n, r.on == false and "unpinned" or "pinned")
+  end,
+  undo = function(r) return ("[record %s taken back]"):format(tostring(r.of)) end,
   rewind = function(r) return ("[rewound to record %s]"):format(tostring(r.to)) end,
 }
 

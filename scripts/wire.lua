@@ -27,6 +27,16 @@ function M.count(x)
   return n and n >= 0 and n or nil
 end
 
+local MOST_TOKENS = 1 << 40 -- more is no count: it would end each sum
+
+---A number of tokens.
+---@param x any
+---@return integer?
+function M.tokens(x)
+  local n = M.count(x)
+  return n and n <= MOST_TOKENS and n or nil
+end
+
 ---A JSON text to be sent as it is, or nil: it is none.
 ---@param text any
 ---@return userdata?
@@ -114,7 +124,7 @@ local CACHED = {
 local function cached_of(u)
   for _, where in ipairs(CACHED) do
     local at = where[1] and M.object(u[where[1]]) or u
-    local n = M.count(at[where[2]])
+    local n = M.tokens(at[where[2]])
     if n then return n end
   end
 end
@@ -125,8 +135,8 @@ end
 ---@return table? usage
 function M.usage(usage, u)
   if type(u) ~= "table" or u == json.null then return usage end
-  local input = M.count(u.prompt_tokens) or M.count(u.input_tokens) or M.count(u.promptTokenCount)
-  local output = M.count(u.completion_tokens) or M.count(u.output_tokens) or M.count(u.candidatesTokenCount)
+  local input = M.tokens(u.prompt_tokens) or M.tokens(u.input_tokens) or M.tokens(u.promptTokenCount)
+  local output = M.tokens(u.completion_tokens) or M.tokens(u.output_tokens) or M.tokens(u.candidatesTokenCount)
   if input == 0 and (output or 0) == 0 then return usage end -- a report of nothing is none
   usage = usage or {}
   usage.input, usage.output = input or usage.input, output or usage.output

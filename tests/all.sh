@@ -24,13 +24,18 @@ mkdir -p "$HOME" "$TMPDIR"
 unset OPENAI_API_KEY OPENAI_BASE_URL OPENROUTER_API_KEY ANTHROPIC_API_KEY TERRET_MODEL TERRET_PATH http_proxy https_proxy all_proxy
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1
 
+# A suite that hangs is a suite that fails.
+limited() {
+    if command -v timeout >/dev/null 2>&1; then timeout -s KILL 280 "$@"; else "$@"; fi
+}
+
 # suite NAME COMMAND... : runs it, counts its TAP lines.
 suite() {
     name=$1
     shift
     log=$out/$(printf '%s' "$name" | tr '/ ' '__').tap
     started=$(date +%s)
-    "$@" >"$log" 2>&1 </dev/null
+    limited "$@" >"$log" 2>&1 </dev/null
     rc=$?
     ok=$(grep -a -c '^ok ' "$log")
     bad=$(grep -a -c '^not ok ' "$log")

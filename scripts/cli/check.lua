@@ -10,7 +10,8 @@ local fs = require "terret.fs"
 local registry = require "terret.registry"
 local text = require "terret.text"
 
-local KINDS = { "tools", "loops", "providers", "sandbox", "ui", "cli", "commands", "agents", "config", "rules" }
+local KINDS = { "tools", "loops", "providers", "sandbox", "ui", "cli", "commands", "agents", "extensions", "config",
+  "rules" }
 
 local M = {
   summary = "check a script against the contract of its kind",
@@ -78,6 +79,22 @@ function extra.loops() return "loop" end
 function extra.providers(p) return ("provider '%s'%s"):format(p.name, p.answer and ", without a network" or "") end
 function extra.sandbox(b) return ("sandbox backend '%s'"):format(b.name) end
 
+-- An extension in an empty world: what it registers.
+function extra.extensions(_, path, source)
+  local events = require "terret.events"
+  events.anew(function() end)
+  local entry, message = require("terret.extensions").load(path, source, "user")
+  if not entry then return nil, message end
+  local names = {}
+  for _, row in ipairs(events.list) do
+    for _, h in ipairs(events.handlers[row.name] or {}) do
+      names[#names + 1] = ("%s (%s, priority %g)"):format(row.name, row.class, h.priority)
+    end
+  end
+  if #names == 0 then return nil, path .. ": it registers nothing" end
+  return "extension that hears " .. table.concat(names, ", ")
+end
+
 local function run_chunk(path, source, env)
   local chunk, message = load(source, "@" .. path, "t", env)
   if not chunk then return nil, message end
@@ -95,6 +112,7 @@ end
 -- What the file is, or what is wrong with it.
 local function examine(kind, path, source)
   if kind == "rules" then return check_rules(path, source) end
+  if kind == "extensions" then return extra.extensions(nil, path, source) end
   local value, message, ran = run_chunk(path, source, kind == "config" and {} or environment())
   if not ran then return nil, message end
   if kind == "config" then

@@ -22,6 +22,7 @@ local M = {
 }
 
 local FAILED = 125
+local MOST_SECONDS = 1e9
 local SIGNALS = { HUP = 1, INT = 2, QUIT = 3, ILL = 4, TRAP = 5, ABRT = 6, BUS = 7, FPE = 8, KILL = 9, USR1 = 10,
   SEGV = 11, USR2 = 12, PIPE = 13, ALRM = 14, TERM = 15, XCPU = 24, XFSZ = 25, SYS = 31 }
 
@@ -139,7 +140,7 @@ end
 ---@return integer exit status
 function M.run(opts, args)
   local seconds = tonumber(opts.timeout or "0")
-  if not seconds or seconds < 0 or (#args == 0 and not opts.explain) then
+  if not seconds or not (seconds >= 0 and seconds <= MOST_SECONDS) or (#args == 0 and not opts.explain) then
     io.stderr:write("usage: ", M.usage, "\n")
     return FAILED
   end

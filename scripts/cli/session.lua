@@ -1,11 +1,13 @@
 -- scripts/cli/session.lua - `terret session`: list, show, check, export, add up and remove sessions.
 --
--- Reads logs and never repairs them (resuming does).  A session is named by its id or a unique
+-- Reads logs and changes none, but for `check --repair` and `rm`.  A session is named by its id or a unique
 -- beginning of it.  Exit status: 0; 1 when there is no such session, or `check` found something.
 
+local check_mod = require "terret.session.check"
 local fs = require "terret.fs"
 local json = require "terret.json"
 local log = require "terret.log"
+local models = require "terret.models"
 local options = require "terret.options"
 local session = require "terret.session"
 local text = require "terret.text"
@@ -109,65 +111,10 @@ end
 
 -- check ------------------------------------------------------------------------------------------
 
--- Calls and results that don't belong together, in the branch that is the present.
-local function pairing(branch, say)
-  local open_calls = {}
-  for _, r in ipairs(branch) do
-    for _, call in ipairs(transcript.calls(r)) do
-      open_calls[call.id or "?"] = { name = call.name, record = r.id }
-    end
-    if r.role == "tool" then
-      if not open_calls[r.call_id or "?"] then
-        say("record %d is a result of no open call (%s)", r.id, tostring(r.call_id))
-      end
-      open_calls[r.call_id or "?"] = nil
-    end
-  end
-  local orphans = {}
-  for id, call in pairs(open_calls) do orphans[#orphans + 1] = { id = id, name = call.name, record = call.record } end
-  table.sort(orphans, function(a, b) return a.record < b.record end)
-  for _, o in ipairs(orphans) do
-    say("call %s (%s) in record %d has no result", o.id, tostring(o.name), o.record)
-  end
-end
-
-local function torn_bytes(path)
-  local reader = log.read(path)
-  if not reader then return 0 end
-  while reader:next() do end -- torn() is known at the end
-  local torn = reader:torn()
-  reader:close()
-  return torn
-end
-
--- Complains about one log; answers how many records it holds.
-local function check_log(path, say)
-  local records, bad = session.read(path)
-  if not records then
-    say("%s", bad)
-    return 0
-  end
-  local torn = torn_bytes(path)
-  if torn > 0 then say("the last line is torn (%d bytes); resuming cuts it off", torn) end
-  if bad > 0 then say("%d lines can't be read", bad) end
-  if not records[1] or records[1].type ~= "session" then
-    say("does not begin with a session record")
-    return #records
-  end
-  local known, last = {}, 0
-  for _, r in ipairs(records) do
-    if r.id <= last then say("record %d follows record %d", r.id, last) end
-    if r.parent and not known[r.parent] then say("record %d: its parent %s is missing", r.id, tostring(r.parent)) end
-    known[r.id], last = true, r.id
-  end
-  pairing(session.branch(records), say)
-  return #records
-end
-
 -- The logs of a session: its own, and those of its subagents and forks.
 local function logs_of(dir, name, out)
   out = out or {}
-  out[#out + 1] = { name = name or "main", path = dir .. "/log.jsonl" }
+  out[#out + 1] = { name = name or "main", dir = dir }
   for _, e in ipairs(fs.list(dir .. "/agents") or {}) do
     local sub = dir .. "/agents/" .. e.name
     if fs.stat(sub .. "/log.jsonl") then logs_of(sub, e.name, out) end
@@ -175,12 +122,28 @@ local function logs_of(dir, name, out)
   return out
 end
 
-local function check(_, args, cfg)
+-- Repairs the logs of a session; the exit status.
+local function repair(logs)
+  local status = 0
+  for _, l in ipairs(logs) do
+    local done, message = check_mod.repair(l.dir)
+    if not done then
+      io.stderr:write(text.safe(("terret session: %s: can't be repaired: %s"):format(l.name, message)), "\n")
+      status = 1
+    end
+    for _, words in ipairs(done or {}) do io.write(text.safe(("%s: %s"):format(l.name, words)), "\n") end
+  end
+  return status
+end
+
+local function check(opts, args, cfg)
   local dir, message = session.find(cfg.state_dir, args[1])
   if not dir then return fail("%s", message) end
-  local problems, records, logs = 0, 0, logs_of(dir)
+  local logs = logs_of(dir)
+  if opts.repair then return repair(logs) end
+  local problems, records = 0, 0
   for _, l in ipairs(logs) do
-    records = records + check_log(l.path, function(format, ...)
+    records = records + check_mod.check(l.dir .. "/log.jsonl", function(format, ...)
       problems = problems + 1
       io.write(text.safe(("%s: %s"):format(l.name, format:format(...))), "\n")
     end)
@@ -192,20 +155,25 @@ end
 
 -- cost -------------------------------------------------------------------------------------------
 
--- What the usage records of a log add up to.  A fork begins with copies; they count once.
-local function usage_of(path)
-  local sum = { requests = 0, input = 0, cached = 0, output = 0 }
+-- What the usage records of a log add up to.  A fork begins with copies; they count once.  lost: tokens that
+-- were cached before and had to be read again in full, and what that cost.
+local function usage_of(path, own_models)
+  local sum = { requests = 0, input = 0, cached = 0, output = 0, lost = 0, misses = 0 }
   local records = session.read(path) or {}
   local from = records[1] and type(records[1].from) == "table" and tonumber(records[1].from.record) or 0
   for _, r in ipairs(records) do
     if r.type == "usage" and r.id > from then
       sum.requests = sum.requests + 1
-      for _, key in ipairs { "input", "cached", "output" } do sum[key] = sum[key] + (tonumber(r[key]) or 0) end
+      for _, key in ipairs { "input", "cached", "output", "lost" } do sum[key] = sum[key] + (tonumber(r[key]) or 0) end
+      if tonumber(r.lost) then sum.misses = sum.misses + 1 end
       if tonumber(r.cost) then sum.cost = (sum.cost or 0) + r.cost end
       sum.estimated = sum.estimated or r.estimated or nil
     end
   end
-  return sum, records[1] and records[1].model
+  local model = records[1] and records[1].model
+  local price = type(model) == "string" and models.find(model, own_models).price
+  if price then sum.lost_cost = sum.lost * (price.input - price.cached) / 1e6 end
+  return sum, model
 end
 
 local function add(total, sum)
@@ -216,8 +184,13 @@ end
 
 local function cost_line(name, sum)
   local money = sum.cost and ("%.4f USD"):format(sum.cost) or "price unknown"
-  return ("%-24s %4d requests %9d in (%d cached) %8d out  %s%s\n"):format(one_line(name, 24), sum.requests, sum.input,
-    sum.cached, sum.output, money, sum.estimated and " (estimated)" or "")
+  local lost = ""
+  if sum.misses > 0 then
+    lost = ("; %d tokens%s lost to %d cache misses"):format(sum.lost,
+      sum.lost_cost and (" (%.4f USD)"):format(sum.lost_cost) or "", sum.misses)
+  end
+  return ("%-24s %4d requests %9d in (%d cached) %8d out  %s%s%s\n"):format(one_line(name, 24), sum.requests, sum.input,
+    sum.cached, sum.output, money, sum.estimated and " (estimated)" or "", lost)
 end
 
 local function cost(opts, args, cfg)
@@ -225,7 +198,7 @@ local function cost(opts, args, cfg)
   if not dir then return fail("%s", message) end
   local total, agents = {}, json.array {}
   for i, l in ipairs(logs_of(dir)) do
-    local sum, model = usage_of(l.path)
+    local sum, model = usage_of(l.dir .. "/log.jsonl", cfg.models)
     add(total, sum)
     sum.name, sum.model = l.name, model
     agents[i] = sum
@@ -263,7 +236,8 @@ local COMMANDS = {
     options = { { name = "all", help = "of all projects" }, JSON } },
   show = { run = show, min = 1, max = 1, usage = "terret session show ID [--full]",
     options = { { name = "full", help = "whole results" } } },
-  check = { run = check, min = 1, max = 1, usage = "terret session check ID" },
+  check = { run = check, min = 1, max = 1, usage = "terret session check ID [--repair]",
+    options = { { name = "repair", help = "move what can't be read to log.jsonl.bad" } } },
   export = { run = export, min = 1, max = 1, usage = "terret session export ID --format openai|markdown",
     options = { { name = "format", arg = "FORMAT", choices = { "openai", "markdown" },
       help = "markdown (default), or the messages as they are sent" } } },

@@ -243,7 +243,7 @@ M.trap = function(j, words, i)
   if not w or (w.static and (find(w.text, "^%-[pl]*$") or w.text == "")) then return true end
   if not words[i + 2] and w.static then return true end -- `trap INT` resets
   j.traps = true
-  run_text(j, w, "trap")
+  if j.files then j.files:elsewhere(function() run_text(j, w, "trap") end) else run_text(j, w, "trap") end
   return true
 end
 
@@ -257,7 +257,9 @@ M.eval = function(j, words, i)
     if w.static then parts[#parts + 1] = { k = "s", s = w.text }
     else table.move(w.parts, 1, #w.parts, #parts + 1, parts) end
   end
+  local moves = j.files and j.files.moves
   run_text(j, require("terret.shell.word").from_parts(parts, { tilde = not static or nil }), "eval")
+  if j.files and j.files.moves ~= moves then j.files:lose() end
   return true
 end
 
@@ -267,7 +269,7 @@ M.alias = function(j, words, i)
     local value = w.static and w.text:match("^[^=]+=(.*)$")
     if value then
       j:ask("an alias changes what later words mean")
-      j:text(value, "alias")
+      if j.files then j.files:elsewhere(function() j:text(value, "alias") end) else j:text(value, "alias") end
     elseif not w.static then
       j:ask("an alias that is not literal", "opaque")
     end
@@ -315,6 +317,7 @@ M.cd = function(j, words, i)
   while words[k] and words[k].static and find(words[k].text, "^%-[LPe@]+$") do k = k + 1 end
   if words[k] and words[k].static and words[k].text == "--" then k = k + 1 end
   local w = words[k]
+  if j.files then j.files:cd(w) end
   if not w or not w.static then
     leave(j)
   elseif find(w.text, "^%.%./?$") or find(w.text, "^%.%./[./]*$") then
@@ -336,10 +339,11 @@ M.cd = function(j, words, i)
   return false
 end
 M.pushd = function(j, words, i)
-  if words[i + 1] then M.cd(j, words, i) else leave(j) end
+  if words[i + 1] then M.cd(j, words, i) else M.popd(j) end
   return false
 end
 M.popd = function(j)
+  if j.files then j.files:lose() end
   leave(j)
   return false
 end

@@ -45,7 +45,15 @@ local function wrapper(j, words, i, base)
     if base == "xargs" then return end -- echo
     return j:ordinary(words, i)
   end
-  if base ~= "xargs" then return j:command(words, k, true) end
+  if base ~= "xargs" then
+    local place = j.files and j.files:enter()
+    for n = i + 1, place and base == "env" and k - 1 or 0 do
+      if find(words[n].text, "^%-%-?%a*[Cc]") then j.files:away() end -- --chdir
+    end
+    j:command(words, k, true)
+    if place then j.files:leave(place) end
+    return
+  end
   -- xargs: what it reads becomes words at the end, or replaces text.
   local mark
   for n = i + 1, k - 1 do

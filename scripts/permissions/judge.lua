@@ -6,6 +6,7 @@
 -- Fails closed: what isn't understood is at least ask.
 local shell = require "terret.shell"
 local tables = require "terret.permissions.tables"
+local files = require "terret.permissions.files"
 local values = require "terret.permissions.values"
 
 local M = {}
@@ -30,9 +31,11 @@ local MAX_TEXTS = 1000 -- texts of sh -c, eval and their kind
 ---@param verdict string
 ---@param reason string
 ---@param rule table? the deciding rule
----@param kind string? "rule": a user's ask rule; "unmatched": no rule; "opaque": could not be seen; "flag"
+---@param kind string? "rule": a user's ask rule; "unmatched": no rule; "opaque": could not be seen; "flag";
+--- "path": it may reach a file that a rule denies
 function J:note(verdict, reason, rule, kind)
-  if self.deny_only and verdict ~= "deny" then return end
+  if kind == "path" then self.path_reason = self.path_reason or reason
+  elseif self.deny_only and verdict ~= "deny" then return end
   if verdict == "ask" and kind then self.kinds[kind] = (self.kinds[kind] or 0) + 1 end
   if verdict == "ask" and not kind then self.kinds.flag = (self.kinds.flag or 0) + 1 end
   local best = self.best
@@ -163,7 +166,7 @@ function J:assign(a, fine)
   local list = a.array and a.value or { a.value }
   for _, w in ipairs(list) do
     self:word(w)
-    self.values:set(a.name, a.append and w.static and not a.array and "taint" or w)
+    self.values:set(a.name, a.append and w.static and not a.array and "taint" or w, a.append and "taint" or nil)
     if (w.quoted or w.parts) and (find(w.text, "$(", 1, true) and w.static or find(w.text, "`", 1, true) and w.static
         or find(w.text, "/dev/tcp/", 1, true) or find(w.text, "/dev/udp/", 1, true)) then
       self:ask("code as the value of " .. a.name)
@@ -198,6 +201,7 @@ local devices = { ["/dev/null"] = true, ["/dev/stdout"] = true, ["/dev/stderr"] 
 ---A word that is written to (a redirection's target, an output option's value).
 ---@return boolean fine
 function J:write_target(w, what)
+  if self.files then self.files:judge_word("write", w, "output to") end
   if w.parts and #w.parts == 1 and w.parts[1].k == "p" then return true end
   if not w.static then
     self:ask(what .. " a place that is not literal")
@@ -221,6 +225,7 @@ function J:redirect(r)
   local w = r.target
   if not w then return end -- a here-document whose body never came: the line did not parse
   self:word(w)
+  if self.files then self.files:redirect(r.op, w) end
   if find(w.text, "^/dev/tcp/") or find(w.text, "^/dev/udp/") or (not w.static and find(w.text, "^/dev/")) then
     return self:ask("a redirection to the network")
   end
@@ -418,6 +423,7 @@ function J:command(words, i, external)
   local w = words[i]
   if not w then return end
   if not self:spend(#words - i + 1) then return end
+  if self.files then self.files:command(words, i) end
   if not w.static then
     self:list_command(words, i)
     self:ask("the command word is not literal: " .. shown(words, i):sub(1, 100), "opaque")
@@ -441,15 +447,18 @@ function J:command(words, i, external)
 end
 
 ---@param tree table
----@param o {rules: table, harmless: table?, builtin: boolean?, plan: boolean?, project: string?, foreign: boolean?}
+---@param o {rules: table, harmless: table?, builtin: boolean?, plan: boolean?, project: string?, foreign: boolean?,
+---cwd: string?, home: string?}
 ---@param broken string? why the tree is only a part
 function M.run(tree, o, broken)
   local self = setmetatable({ rules = o.rules, harmless_rules = o.harmless, builtin_rules = o.builtin, plan = o.plan,
     project = o.project, foreign = o.foreign or false, values = values.new(), functions = {}, commands = {}, kinds = {},
     unmatched = {}, deferred = {}, conditional = 0, cd_depth = 0, text_depth = 0,
     texts = 0, work = 0 }, J)
+  self.files = files.new(self, o)
   if tree then self:list(tree) end
   self.values:settle()
+  if self.files then self.files:finish() end
   for _, f in ipairs(self.deferred) do
     local reason = f(self.values)
     if reason then self:ask(reason) end
@@ -461,7 +470,7 @@ function M.run(tree, o, broken)
   if broken then self:ask("can't be parsed: " .. broken, "opaque") end
   local best = self.best or { verdict = "allow", reason = "nothing that needs a rule" }
   best.commands, best.kinds, best.unmatched = self.commands, self.kinds, self.unmatched
-  best.writes = self.writes
+  best.writes, best.path_reason = self.writes, self.path_reason
   return best
 end
 

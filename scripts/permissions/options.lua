@@ -9,8 +9,13 @@ local by_text = {}
 function M.spec(text)
   local s = by_text[text]
   if s then return s end
-  s = { short = {}, long = {}, names = {} }
+  s = { short = {}, long = {}, names = {}, roles = {} }
   for token in text:gmatch("%S+") do
+    local option, role = token:match("^(.+)([~<^/])$")
+    if role then
+      s.roles[option] = role
+      token = option .. (role == "/" and "" or find(option, "^%-%-") and "=" or ":")
+    end
     local name, kind = token:match("^%-%-(.-)([=?!]?)$")
     if name and name ~= "" then
       s.long[name] = kind
@@ -53,6 +58,18 @@ function M.long(s, name)
     if sub(full, 1, #name) == name and (not kind or s.long[full] == "!") then kind = s.long[full] end
   end
   return kind
+end
+
+---What the specification says an option's value is for (`~`, `<`, `^`, `/`), if anything.
+---@param s table
+---@param name string as visit() gets it
+---@return string? role
+function M.role(s, name)
+  if sub(name, 1, 2) ~= "--" then return s.roles[sub(name, 2)] end
+  if s.roles[name] then return s.roles[name] end
+  for full, role in pairs(s.roles) do
+    if sub(full, 1, #name) == name then return role end
+  end
 end
 
 ---Walks the words after words[i].  visit(kind, name, value word?, word) is called for every option: it may return

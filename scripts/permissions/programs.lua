@@ -71,7 +71,10 @@ function M.find(j, words, i)
           end
         end
       end
+      local place = j.files and j.files:enter()
+      if place and find(w.text, "dir", 1, true) then j.files:away() end
       j:command(template(words, k + 1, e - 1, "{}", { k = "v", name = "{}", q = true }), 1, true)
+      if place then j.files:leave(place) end
       k = e
     elseif find(w.text, "^%-.") then
       local arity = find_arity[w.text] or (find(w.text, "^%-newer[aBcmt][aBcmt]$") and 1) or (find(w.text, "^%-O%d$")

@@ -4,6 +4,8 @@
 -- In commands and hosts `*` is any text; in paths `*` stays within a name and `**` does not.  There is no other
 -- special character, and nothing here is a Lua pattern.  Deny is stricter than ask, ask than allow; the order
 -- of rules does not matter.
+local paths = require "terret.permissions.paths"
+
 local M = {}
 local find, sub = string.find, string.sub
 
@@ -122,7 +124,7 @@ Set.__index = Set
 ---@param list {verdict: string, rule: string, source: string?}[]
 ---@param context {project: string?, home: string?}
 function M.new(list, context)
-  local set = setmetatable({ context = context, exec = {}, path = {}, net = {}, tool = {} }, Set)
+  local set = setmetatable({ context = context, exec = {}, path = {}, net = {}, tool = {}, guard = {} }, Set)
   for _, v in ipairs { "allow", "ask", "deny" } do
     set.exec[v] = { first = {}, any = {} }
   end
@@ -147,9 +149,18 @@ function Set:add(r)
   else
     local context = self.context or {}
     if pattern:find("^~/") and context.home then pattern = context.home .. sub(pattern, 2) end
-    if not find(pattern, "^[/*]") and context.project then pattern = context.project .. "/" .. pattern end
+    -- "**/x" is anywhere; "*.x" and "x" are in the project.
+    if not find(pattern, "^/") and not find(pattern, "^%*%*") and context.project then
+      pattern = context.project .. "/" .. pattern
+    end
+    while find(pattern, "/%./") do pattern = pattern:gsub("/%./", "/") end
     entry.class, entry.pattern = class, pattern
     table.insert(self.path, entry)
+    if entry.verdict ~= "allow" then
+      entry.form = paths.form(pattern)
+      self.guard[class] = self.guard[class] or {}
+      table.insert(self.guard[class], entry)
+    end
   end
 end
 
@@ -203,12 +214,15 @@ end
 function Set:find_path(class, path)
   local best
   for _, e in ipairs(self.path) do
-    -- What may not be read may not be written, and what may be written may be read.
-    local applies = e.class == class
-    if applies and match_path(e.pattern, path) then best = strictest(best, e) end
+    if e.class == class and match_path(e.pattern, path) then best = strictest(best, e) end
   end
   return best
 end
+
+---The deny and ask rules about a class of paths; nil when there is none.
+---@param class "read"|"write"
+---@return {verdict: string, rule: string, source: string, pattern: string, form: string}[]?
+function Set:guards(class) return self.guard[class] end
 
 function Set:find_net(host)
   local best

@@ -59,8 +59,9 @@ end
 local plain_target = { ["/dev/stdout"] = true, ["/dev/stderr"] = true, ["/dev/null"] = true }
 
 ---@param s string
+---@param file (fun(class: string, path: string))? is told the files that it reads or writes
 ---@return string? reason
-function M.sed_reason(s)
+function M.sed_reason(s, file)
   local at, unclear = 1, "a sed script that can't be followed"
   if find(s, "^#n\n") then at = 4 end
   while at <= #s do
@@ -90,9 +91,11 @@ function M.sed_reason(s)
       elseif c == "e" then return "sed's e runs a command"
       elseif c == "w" or c == "W" then
         local target = s:match("^[ \t]*([^\n]*)", at)
+        if file then file("write", target) end
         if not plain_target[target] then return "sed's w writes a file" end
         at = (find(s, "\n", at, true) or #s) + 1
       elseif c == "r" or c == "R" then
+        if file then file("read", s:match("^[ \t]*([^\n]*)", at)) end
         at = (find(s, "\n", at, true) or #s) + 1
       elseif c == "s" then
         local delimiter = sub(s, at, at)
@@ -107,7 +110,9 @@ function M.sed_reason(s)
         if find(flags, "[^gpiImM%d]") then return unclear end
         at = e + 1 + #flags
         if w then
-          if not plain_target[s:match("^w[ \t]*([^\n]*)", at)] then return "sed's s///w writes a file" end
+          local target = s:match("^w[ \t]*([^\n]*)", at)
+          if file then file("write", target or "") end
+          if not plain_target[target] then return "sed's s///w writes a file" end
           at = (find(s, "\n", at, true) or #s) + 1
         end
       elseif c == "y" then

@@ -9,6 +9,8 @@
 --   x:    takes an argument, attached or the next word        x?   takes an attached argument only
 --   x!    executes or writes: at least ask                     --name  --name=  --name?  --name!  the same, long
 --   +N    N operands come before the inner command            #     -5 and --5 are options too
+--   x~    its value is a pattern, which then is no operand      x<   its value is a file that is read
+--   x^    a file of patterns or code: both                      x/   reads what is below its operands; // always does
 --   only  every option that is not named is refused           <N   at most N operands (the next one is written to)
 --   Long options may be abbreviated, as getopt_long allows.
 local M = {}
@@ -131,6 +133,54 @@ M.always_ask = "vi vim nvim view vimdiff ex ed emacs nano pico joe micro kak hx 
 
 -- Operands of these are written.
 M.writers = "tee cp mv ln install rsync truncate shred dd sponge"
+
+-- Which files a command names and reads; only looked at when a rule denies read(PATH) or asks about it.  Of a program
+-- that is in none of these tables, words that plainly name such a file count.
+M.reads = {
+  grep = "+1 e~ f^ A: B: C: m: d: D: r/ R/ --regexp~ --file^ --exclude-from< --recursive/ --dereference-recursive/ "
+    .. "--after-context= --before-context= --context= --max-count= --directories= --devices= --include= --exclude= "
+    .. "--exclude-dir= --label= --binary-files= --color? --colour?",
+  rg = "// +1 e~ f^ g: t: T: A: B: C: m: M: r: j: E: d: --regexp~ --file^ --ignore-file< --glob= --iglob= --type= "
+    .. "--type-not= --after-context= --before-context= --context= --max-count= --max-columns= --replace= --threads= "
+    .. "--encoding= --max-depth= --sort= --sortr= --color= --colors= --pre= --pre-glob= --path-separator= "
+    .. "--context-separator= --field-match-separator= --max-filesize= --type-add= --engine=",
+  ag = "// +1 A: B: C: G: m: p< W: --path-to-ignore<", ack = "// +1 A: B: C: g: m: --output= --ackrc<",
+  sed = "+1 e~ f^ l: i? --expression~ --file^ --line-length= --in-place?",
+  awk = "+1 f^ F: v: e~ i< E^ l: --file^ --source~ --include< --exec^ --assign= --field-separator= --load=",
+  jq = "+1 f^ L: --from-file^ --indent= --library-path=", yq = "+1",
+  diff = "r/ --recursive/ x: X< I: L: U: C: W: F: S: --exclude= --exclude-from< --from-file< --to-file< --label= "
+    .. "--unified? --context? --width= --starting-file= --ignore-matching-lines=",
+  cp = "t: S: r/ R/ a/ --recursive/ --archive/ --target-directory= --suffix=",
+  ln = "t: S: --target-directory= --suffix=", mv = "// t: S: --target-directory= --suffix=",
+  install = "t: S: m: o: g: --target-directory= --suffix= --mode= --owner= --group=",
+  rsync = "r/ a/ e: f: --recursive/ --archive/ --exclude= --include= --filter= --rsh= --files-from< --exclude-from< "
+    .. "--include-from<",
+  scp = "r/ S: o: F< i< P: c: l: J:", zip = "+1 r/ R/ b: n: t: x: i: --recurse-paths/",
+  dd = "", shuf = "o: i: n: e --output= --input-range= --head-count= --random-source<",
+}
+for alias, name in pairs { egrep = "grep", fgrep = "grep", zgrep = "grep", zegrep = "grep", zfgrep = "grep",
+  bzgrep = "grep", xzgrep = "grep", ggrep = "grep", ugrep = "grep", gsed = "sed", gawk = "awk", mawk = "awk",
+  nawk = "awk", sdiff = "diff", colordiff = "diff", gcp = "cp", gmv = "mv" } do
+  M.reads[alias] = M.reads[name]
+end
+-- Every word of these is a file that is read.
+M.reads_all = "cat tac head tail less zless more zmore bat batcat view nl wc sort gsort uniq cut paste join comm cmp "
+  .. "column fold fmt pr expand unexpand rev od xxd hexdump hd strings file base32 base64 basenc md5sum sha1sum "
+  .. "sha224sum sha256sum sha384sum sha512sum b2sum cksum sum zcat bzcat xzcat zstdcat lz4cat gunzip gzip bzip2 "
+  .. "bunzip2 xz unxz zstd split csplit iconv tsort ptx look nm objdump readelf size ldd wdiff numfmt factor"
+-- These only name files, or write to them.
+M.reads_nothing = "echo printf ls dir vdir cd pushd popd test [ [[ stat basename dirname realpath readlink pwd mkdir "
+  .. "rmdir rm unlink touch truncate shred chmod chown chgrp which whereis type command builtin exec eval kill sleep "
+  .. "seq date true false : du df tree find gfind fd fdfind id uname hostname ps tee sponge tr export declare typeset "
+  .. "local readonly read unset set shopt trap alias let shift return exit wait expr mktemp sync"
+-- Subcommands of git whose words may name what they show.
+M.git_reads = "show diff log blame annotate grep cat-file archive format-patch whatchanged diff-tree diff-index "
+  .. "diff-files hash-object difftool range-diff"
+M.git_writes = "checkout restore rm mv clean"
+
+-- Which of its operands a command writes: every one, or the last (into it, where it is a directory).
+M.writes_all = "tee truncate shred sponge touch rm rmdir unlink mkdir chmod chown chgrp mv gmv"
+M.writes_last = "cp gcp mv gmv ln install rsync scp"
 
 -- Variables that change what later programs execute or load.
 M.variables = [[

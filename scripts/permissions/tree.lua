@@ -9,15 +9,22 @@ local visit = {}
 
 ---A list whose changes of directory and functions stay inside.
 function J:scoped(list)
-  local foreign, depth = self.foreign, self.cd_depth
+  local foreign, depth, files = self.foreign, self.cd_depth, self.files
+  local place = files and files:enter()
   self.conditional = self.conditional + 1
   self:list(list)
   self.conditional = self.conditional - 1
   self.foreign, self.cd_depth = foreign, depth
+  if files then files:leave(place) end
 end
 
 -- A body that may run several times: what it does to the directory holds for its start as well.
-function J:body(list)
+function J:body(list, loop)
+  if not self.files then return self:body_list(list) end
+  return self.files:body(loop, function() self:body_list(list) end)
+end
+
+function J:body_list(list)
   self.conditional = self.conditional + 1
   local foreign = self.foreign
   self:list(list)
@@ -30,11 +37,14 @@ function J:list(list)
   for i, item in ipairs(list.items) do
     local chained = i > 1 and ops[i - 1] == "&&"
     if not chained then self.cd_depth = 0 end
+    if not chained and i > 1 and self.files then self.files:settle_dirs() end
     local op, before = ops[i], ops[i - 1]
     local maybe = op == "&" or before == "&&" or before == "||"
     if maybe then self.conditional = self.conditional + 1 end
     self:node(item)
     if maybe then self.conditional = self.conditional - 1 end
+    -- `! cd x && y`: what follows holds when it failed.
+    if self.files and item.type == "pipeline" then self.files:settle_dirs() end
   end
 end
 
@@ -49,13 +59,15 @@ function visit.pipeline(self, node)
   local many = #node.commands > 1
   for i, c in ipairs(node.commands) do
     if many then
-      local foreign, depth = self.foreign, self.cd_depth
+      local foreign, depth, files = self.foreign, self.cd_depth, self.files
+      local place = files and files:enter()
       self.conditional = self.conditional + 1
-      self.piped = i > 1
+      self.fed = i > 1 and c.type == "simple" -- its input is a pipe
       self:node(c)
-      self.piped = false
+      self.fed = false
       self.conditional = self.conditional - 1
       self.foreign, self.cd_depth = foreign, depth
+      if files then files:leave(place) end
     else
       self:node(c)
     end
@@ -74,7 +86,8 @@ end
 
 local function bodies(self, node)
   self:redirects(node)
-  for _, l in ipairs(node.lists or {}) do self:body(l) end
+  local loop = node.type ~= "branch" and node.type ~= "case"
+  for _, l in ipairs(node.lists or {}) do self:body(l, loop) end
 end
 visit.loop = bodies
 visit.branch = bodies
@@ -85,7 +98,7 @@ visit["for"] = function(self, node)
   for _, w in ipairs(node.words or {}) do
     self:word(w)
     if w.static then self.values:set(node.name, w)
-    elseif w.glob and not self.values:may_be_option(w) then self.values:set(node.name, { "./file" })
+    elseif w.glob and not self.values:may_be_option(w) then self.values:set(node.name, { "./file" }, w)
     else self.values:set(node.name, w) end
   end
   bodies(self, node)
@@ -114,7 +127,7 @@ visit["function"] = function(self, node)
   if require("terret.permissions.builtins")[node.name] then self:ask("redefines " .. node.name) end
   local foreign = self.foreign
   self.conditional = self.conditional + 1
-  self:node(node.body)
+  if self.files then self.files:elsewhere(function() self:node(node.body) end) else self:node(node.body) end
   self.conditional = self.conditional - 1
   self.foreign = foreign
   if self.conditional == 0 and not self.functions_lost then self.functions[node.name] = true end
@@ -122,9 +135,11 @@ end
 
 function visit.coproc(self, node)
   self:variable(node.name or "COPROC")
+  local place = self.files and self.files:enter()
   self.conditional = self.conditional + 1
   self:node(node.body)
   self.conditional = self.conditional - 1
+  if place then self.files:leave(place) end
 end
 
 function visit.simple(self, node)

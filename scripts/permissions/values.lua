@@ -10,7 +10,7 @@ local find, sub = string.find, string.sub
 local Values = {}
 Values.__index = Values
 
-function M.new() return setmetatable({ vars = {}, arith = {}, hostile = false }, Values) end
+function M.new() return setmetatable({ vars = {}, words = {}, arith = {}, hostile = false }, Values) end
 
 local MAX_TEXTS = 16
 local MAX_PARTS = 100
@@ -92,9 +92,22 @@ local function merge(a, b)
   return #a > MAX_TEXTS and "taint" or a
 end
 
+-- The words that a variable was set to, for paths; false: not known.
+local function record(words, name, what)
+  if type(what) == "table" and not what.text then return end -- unset, or declared without a value
+  local list = words[name]
+  if list == nil then
+    list = {}
+    words[name] = list
+  end
+  if what == "taint" or not list or #list >= MAX_TEXTS then words[name] = false else list[#list + 1] = what end
+end
+
 ---@param name string
 ---@param kind "num"|"taint"|string[]|table a WORD counts by its content
-function Values:set(name, kind)
+---@param word table|string|nil what `words` keeps of it; default `kind`
+function Values:set(name, kind, word)
+  record(self.words, name, word or kind)
   if type(kind) == "table" and kind.text then
     if kind.static then
       kind = self:kind(kind)

@@ -184,12 +184,12 @@ function M.start() return { blocks = {}, by_index = {} } end
 local function add_usage(acc, u)
   if type(u) ~= "table" then return end
   local usage = acc.usage or {}
-  local fresh = wire.count(u.input_tokens)
+  local fresh = wire.tokens(u.input_tokens)
   acc.fresh = fresh or acc.fresh
-  usage.cached = wire.count(u.cache_read_input_tokens) or usage.cached
-  acc.written = wire.count(u.cache_creation_input_tokens) or acc.written
-  if acc.fresh then usage.input = acc.fresh + (usage.cached or 0) + (acc.written or 0) end
-  usage.output = wire.count(u.output_tokens) or usage.output
+  usage.cached = wire.tokens(u.cache_read_input_tokens) or usage.cached
+  usage.written = wire.tokens(u.cache_creation_input_tokens) or usage.written
+  if acc.fresh then usage.input = acc.fresh + (usage.cached or 0) + (usage.written or 0) end
+  usage.output = wire.tokens(u.output_tokens) or usage.output
   acc.usage = usage
 end
 
@@ -230,7 +230,7 @@ local function add_delta(acc, event, parts)
     block.signature = (block.signature or "") .. d.signature
   elseif is_text(d.partial_json) then
     block.pieces[#block.pieces + 1] = d.partial_json
-    parts[#parts + 1] = { type = "tool_call" }
+    parts[#parts + 1] = { type = "tool_call", size = #d.partial_json }
   end
 end
 
@@ -248,7 +248,7 @@ local function add_body(acc, body, parts)
   elseif kind == "message_delta" then
     add_usage(acc, body.usage)
     add_reason(acc, wire.object(body.delta).stop_reason)
-  elseif kind == "message_stop" then acc.done = true
+  elseif kind == "message_stop" then acc.done, acc.over = true, true
   elseif kind == "message" then
     for i, block in ipairs(wire.object(body.content)) do
       begin(acc, { index = i - 1, content_block = block }, parts)

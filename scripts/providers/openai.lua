@@ -186,14 +186,16 @@ local function unknown_fields(call)
   return extra
 end
 
+-- Answers the bytes of the arguments.
 local function add_call(acc, call, whole)
-  if type(call) ~= "table" then return end
+  if type(call) ~= "table" then return 0 end
   local fn = wire.object(call["function"])
   local given = fn.arguments
   if given == nil or given == json.null then given = fn.parameters end
   local d = { index = wire.count(call.index), id = call.id, name = fn.name, arguments = given,
     extra = unknown_fields(call) }
   if whole then acc.calls:whole(d) else acc.calls:add(d) end
+  return type(given) == "string" and #given or 0
 end
 
 local function add_text(acc, s, parts)
@@ -266,12 +268,11 @@ local function add_delta(acc, delta, parts, whole)
   end
   if type(delta.tool_calls) == "table" then
     for _, call in ipairs(delta.tool_calls) do
-      add_call(acc, call, whole)
-      parts[#parts + 1] = { type = "tool_call" } -- progress, for the deadline
+      parts[#parts + 1] = { type = "tool_call", size = add_call(acc, call, whole) } -- progress, for the deadline
     end
   elseif type(delta.function_call) == "table" then -- the form before tools
-    add_call(acc, { index = 0, ["function"] = delta.function_call }, whole)
-    parts[#parts + 1] = { type = "tool_call" }
+    local size = add_call(acc, { index = 0, ["function"] = delta.function_call }, whole)
+    parts[#parts + 1] = { type = "tool_call", size = size }
   end
 end
 
@@ -292,7 +293,7 @@ end
 local function add_usage(acc, body)
   acc.usage = wire.usage(acc.usage, body.usage)
   acc.usage = wire.usage(acc.usage, wire.object(body.x_groq).usage)
-  local cached = wire.count(wire.object(body.timings).cache_n)
+  local cached = wire.tokens(wire.object(body.timings).cache_n)
   if cached and acc.usage then acc.usage.cached = acc.usage.cached or cached end
 end
 
@@ -343,7 +344,7 @@ end
 ---One event of the stream, or the whole body of an answer that was not streamed.
 ---@param event {event: string?, data: string}
 ---@param acc table of M.start()
----@return {type: "text"|"reasoning"|"tool_call", text: string?}[] parts
+---@return {type: "text"|"reasoning"|"tool_call", text: string?, size: integer?}[] parts
 function M.parse(event, acc)
   local parts = {}
   local said = acc.frame and not event.event and same_frame(acc, event.data)
@@ -364,7 +365,7 @@ function M.parse(event, acc)
     return parts
   end
   for _, value in ipairs(values) do
-    if value == "[DONE]" then acc.done = true
+    if value == "[DONE]" then acc.done, acc.over = true, true
     elseif event.event == "error" then acc.fault = acc.fault or fault.read(value)
     elseif type(value) == "table" then add_body(acc, value, parts) end
   end

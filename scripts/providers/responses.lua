@@ -206,7 +206,7 @@ local function delta_of(kind, part)
     local item = item_of(acc, e, kind)
     item.seen = true
     if kind == "call" then item.pieces[#item.pieces + 1] = e.delta end
-    parts[#parts + 1] = { type = part, text = kind ~= "call" and e.delta or nil }
+    parts[#parts + 1] = { type = part, text = kind ~= "call" and e.delta or nil, size = #e.delta }
   end
 end
 on["response.output_text.delta"] = delta_of("text", "text")
@@ -225,7 +225,10 @@ on["response.output_item.done"] = function(acc, e, parts)
   if type(e.item) == "table" then add_item(acc, e, e.item, true, parts) end
 end
 for _, name in ipairs { "completed", "incomplete", "failed", "done" } do
-  on["response." .. name] = function(acc, e, parts) add_response(acc, wire.object(e.response), parts) end
+  on["response." .. name] = function(acc, e, parts)
+    add_response(acc, wire.object(e.response), parts)
+    acc.over = acc.finish ~= nil
+  end
 end
 
 local function add_body(acc, body, parts)

@@ -1,4 +1,12 @@
 -- scripts/tools/agent.lua - the tool `agent`: a task for a subagent; its last message comes back.
+local registry = require "terret.registry"
+
+-- The kinds that there are; the model can't know of them otherwise.
+local function kinds()
+  local names = registry.names "agents"
+  return #names > 0 and "kind of agent: " .. table.concat(names, ", ") or "kind of agent"
+end
+
 local function run(args, call)
   if not args.prompt:find("%S") then return nil, "prompt is empty" end
   if not (call.agent and call.agent.spawn) then return nil, "subagents are not available here" end
@@ -17,7 +25,7 @@ return {
   permission = "none",
   parameters = {
     prompt = { "string", "the whole task, and what the report should hold" },
-    type = { "string?", "kind of agent" },
+    type = { "string?", kinds() },
   },
   run = run,
 }

@@ -6,6 +6,7 @@ local fs = require "terret.fs"
 local text = require "terret.text"
 
 local MAX_TIMEOUT = 3600
+local BLOB_MAX = 67108864 -- bytes of output that are kept
 local COUNT_MAX = 8388608 -- a blob up to this is read to count its lines
 
 local shell -- looked for once
@@ -75,7 +76,8 @@ local function run(args, call)
   local max = call.limits.bash_bytes
   local id, blob = call:blob_path()
   local result, message, code = call:exec({ shell, "-c", command },
-    { timeout = timeout, head = max // 4, tail = max - max // 4, blob = blob })
+    { timeout = timeout, head = max // 4, tail = max - max // 4, blob = blob,
+      blob_max = BLOB_MAX })
   if not result then return nil, message, code end
   local out = text.clean(output(call, id, result))
   if not out:find("%S") then out = "(no output)" end

@@ -12,6 +12,7 @@ local text = require "terret.text"
 local READ_MAX = 67108864
 local CONTEXT_BYTES = 1500
 local PLACES_SHOWN = 20
+local HINT_COST = 1e10 -- bytes of new_string times those of the file: it is looked for as far as that is cheap
 
 local function line_of(data, place)
   return text.count_lines(data:sub(1, place - 1) .. "x")
@@ -30,7 +31,7 @@ end
 
 local function hints(data, old, new)
   local out = {}
-  if new ~= "" and #new > 2 then
+  if #new > 2 and #new * #data < HINT_COST then
     local at = data:find(new, 1, true)
     if at then
       out[1] = ("new_string is already there, at line %d: was this edit made before?"):format(line_of(data, at))
@@ -46,6 +47,10 @@ local function hints(data, old, new)
 end
 
 local function not_found(path, data, old, new, found)
+  if found.many then
+    return ("old_string occurs more than %d times in %s, too often for one edit; use a command for that"):format(
+      match.most, path)
+  end
   local parts = { ("old_string was not found in %s."):format(path) }
   if found.signs then
     parts[1] = ("old_string fits only where the file has Unicode quotes, dashes or blanks that new_string would"

@@ -1,7 +1,8 @@
 -- scripts/tools/grep.lua - the tool `grep`: lines of files that match a pattern.
 --
 -- rg in the sandbox, or `grep -rE` where there is none; both answers become the same lines
--- "path:line: text", sorted by path.  The pattern and the paths are arguments of the program: no
+-- "path:line: text", sorted by path.  Files that a rule forbids to read are left out of it, and whether they
+-- hold a match is not told either.  The pattern and the paths are arguments of the program: no
 -- shell and no Lua matcher ever reads them.
 local fs = require "terret.fs"
 local lazy = require "terret.lazy"
@@ -55,6 +56,15 @@ local function fits(glob)
       if g:find("/", 1, true) and fs.match("**/" .. g, path) then return true end
     end
     return false
+  end
+end
+
+-- ... and is not of a file that rules forbid to read.
+local function shows(call, fit)
+  local known = {}
+  return function(path)
+    if known[path] == nil then known[path] = fit(path) and call:readable(path) end
+    return known[path]
   end
 end
 
@@ -194,7 +204,8 @@ local function run(args, call)
   if result.timed_out then note = note .. "\n[timed out; the answer is not complete]" end
   local out = result.head
   if result.elided > 0 then out = out:match("^.*\n") or out end
-  local list = parse(out, rg, pattern, fits(not rg and args.glob or nil))
+  local list = parse(out, rg, pattern, shows(call, fits(not rg and args.glob or nil)))
+  if call:hides_below(path) then note = note .. "\n[files that a permission rule forbids to read are left out]" end
   if #list == 0 then return "no matches" .. note end
   local limit = math.min(args.limit or LIMIT, LIMIT_MAX)
   return render(list, limit, result.elided > 0, call.limits.read_bytes) .. note

@@ -18,6 +18,10 @@ local function run(args, call)
   local list = list_of(call)
   local skill = skills.find(list, args.name) or skills.find(list, args.name:lower())
   if not skill then return nil, text.clean(("there is no skill '%s'; %s"):format(args.name, names(list))) end
+  if not skill.text then -- a link of the user's own may lead to what is hidden from tools
+    local place, why, refusal = call:resolve(skill.path, "read")
+    if not place and refusal ~= "not_found" then return nil, text.clean(why), refusal end
+  end
   local body, message, code = skills.body(skill)
   if not body then return nil, message, code end
   local out = { ("Skill %s, in %s"):format(skill.name, text.safe(skill.dir)), body }

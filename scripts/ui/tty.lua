@@ -219,14 +219,20 @@ function Tty:stop()
 end
 
 function Tty:interrupt()
-  if self.interrupting then return end
-  self.interrupting = self.handlers.interrupt()
+  if not self.interrupting then self.interrupting = self.handlers.interrupt() end
+  return self.interrupting
 end
+
+-- While a turn runs Ctrl-C is a signal: a script that loops reads no keys.
+function Tty:listen() self.terminal:raw(not self.working or self.question ~= nil) end
 
 function Tty:press(key)
   if self.question then return self:answer_key(key) end
   self.hint = nil
-  if self.working and (key.name == "ctrl-c" or key.name == "esc") then return self:interrupt() end
+  if self.working and (key.name == "ctrl-c" or key.name == "esc") then
+    self:interrupt()
+    return
+  end
   local action = self.editor:press(key)
   if not action then return end
   if action.type == "submit" then
@@ -284,9 +290,11 @@ function Tty:ask(q)
   self.terminal:flush_input()
   self.keys = keys.new()
   self.question, self.answered = approval.new(q, self.grace), task.event()
+  self:listen()
   -- However this ends (an interrupt raises here), the question is gone afterwards.
   local _gone <close> = setmetatable({}, { __close = function()
     self.question = nil
+    if self.started then self:listen() end
     self:draw()
   end })
   self:draw()
@@ -328,6 +336,7 @@ end
 function Tty:busy(on_off)
   self.working, self.interrupting = on_off and reactor.now() or nil, nil
   if not on_off then self.calls = {} end
+  if self.started then self:listen() end
   self:draw()
 end
 
@@ -376,7 +385,8 @@ function M.new(options)
     spent = {} }, Tty)
   self.name = ("%s · mode %s"):format(render.line(cfg.model or "terret"), cfg.mode or "ask")
   local ui = {}
-  for _, name in ipairs { "event", "ask", "input", "finish", "busy", "show", "echo", "start", "stop", "close" } do
+  for _, name in ipairs { "event", "ask", "input", "finish", "busy", "show", "echo", "start", "stop",
+    "interrupt", "close" } do
     ui[name] = function(x) return self[name](self, x) end
   end
   function ui.resize()

@@ -9,6 +9,8 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/terret-bench-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT INT TERM
 export TERRET="$PWD/$BUILD/terret" FLOOR="$tmp/floor_agent" PYTHONDONTWRITEBYTECODE=1
 cc -O2 -o "$FLOOR" tests/bench/floor_agent.c -lcurl
+echo "== the session's store and log"
+"$TERRET" --lua tests/bench/store.lua full
 cd tests/bench
 echo "== start, CPU a turn, memory, growth (ratio to the floor with bwrap; growth: CPU of turn 1000 to turn 100)"
 python3 compare.py --turns "${TURNS:-500}" --reps "${REPS:-3}" ${GROWTH---growth}

@@ -130,6 +130,26 @@ describe("one file:", function()
     assert.equal("", r.out)
   end)
 
+  it("a guard without its functions stops everything, another broken module says so in a line", function()
+    for name, c in pairs { permissions = { "return {}", "nothing runs: it has no function 'new'" },
+      prompt = { "return {}", "replace terret's own" }, context = { "x x", "context.lua:1: syntax error" } } do
+      local path = home:put(home.config .. "/scripts/" .. name .. ".lua", c[1])
+      local r = home:play("return { { text = 'x' } }", {}, { env = { TERRET_PATH = false } })
+      assert.equal(1, r.code)
+      assert.truthy(r.err:find(c[2], 1, true), r.err)
+      assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
+      assert(os.remove(path))
+    end
+  end)
+
+  it("a time-out of the sandbox that is no time is a usage error", function()
+    for _, bad in ipairs { "1e308", "1e309", "-1", "nan", "x" } do
+      local r = home:run { "sandbox", "--timeout=" .. bad, "--", "true" }
+      assert.equal(125, r.code)
+      assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
+    end
+  end)
+
   it("the examples work when they are dropped in", function()
     local here = debug.getinfo(1, "S").source:match("^@(.*)/tests/contract/[^/]*$") or "."
     local fs = require "terret.fs"

@@ -184,6 +184,44 @@ describe("a terminal", function()
     restored(home)
   end)
 
+  -- A tool of the user's that runs this code for ever.
+  local function spin(code)
+    home:put(home.config .. "/tools/spin.lua", ([[return { name = "spin", description = "x", permission = "none",
+      parameters = {}, run = function()
+        io.open("%s/spins", "w"):close()
+        while true do %s end
+      end }]]):format(home.dir, code))
+    local script = home:put("spin_script.lua", [[return { { tool_calls = { { name = "spin" } } }, { text = "The end." },
+      { text = "It goes on." } }]])
+    local pane = start(home, 80, 24, { args = { "--script", script, "--mode", "yolo", "first" } })
+    local deadline = reactor.now() + DEADLINE
+    while not home:get("spins") and reactor.now() < deadline do task.sleep(0.02) end
+    return pane
+  end
+
+  it("can interrupt a tool that loops, by a second Ctrl-C", function()
+    local pane <close> = spin ""
+    pane:type("C-c")
+    task.sleep(0.15) -- several at once count as one
+    pane:type("C-c")
+    pane:see("interrupted")
+    pane:type("more", "Enter")
+    pane:see("The end.")
+    pane:type("C-d")
+    pane:see("ended with 0")
+    restored(home)
+  end)
+
+  it("is given back when a third Ctrl-C ends terret", function()
+    local pane <close> = spin "pcall(function() while true do end end)"
+    for _ = 1, 3 do
+      pane:type("C-c")
+      task.sleep(0.15)
+    end
+    pane:see("ended with 130")
+    restored(home)
+  end)
+
   it("shows no colours with NO_COLOR", function()
     local pane <close> = start(home, 80, 24, { env = { NO_COLOR = "1" }, args = { "first" } })
     pane:see("waiting for your answer")

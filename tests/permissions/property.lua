@@ -111,7 +111,8 @@ function gen.text()
     "sh -c -- ", "bash -o pipefail -c ",
     "find . -name f -exec sh -c ", "echo q | xargs sh -c ", "timeout 2 dash -c ", "eval eval ", "echo ",
       "printf %s ", "x=", "cat <<< ",
-    "bash -c 'eval \"$1\"' _ ", "sh -c '$0' ", "X=", "echo x | sh -c ", "mapfile -C ", "nice bash -lc ", "read q <<< " }
+    "bash -c 'eval \"$1\"' _ ", "sh -c '$0' ", "X=", "echo x | sh -c ", "mapfile -C ", "nice bash -lc ",
+    "read q <<< " }
     .. pick { quoted, quoted, dq, "$'" .. c:gsub("[\\']", "\\%0") .. "'" }
     .. pick { "", " EXIT", " a b", " {} \\;", "; eval \"$x\"", "; $X", "; echo $((x))", "; echo ${x@P}",
       "; echo \"$x\"" }
@@ -157,6 +158,57 @@ function gen.line()
     " && ! ", " &\n" })
 end
 
+-- Commands that print files: s.pem and d/k may not be read, a and d/b may.
+local function path()
+  if random() < 0.5 then return pick { "a", "d/b", "a*", "d/b*", "b", "$e", "\"$e\"", "$p", "../a", "a d/b" } end
+  return pick { "s.pem", "d/k", "a", "d/b", "k", "b", "./s.pem", "d/../s.pem", "../d/k", "d/./k", "*", "d/*",
+    "*.pem", "s*",
+    "?.pem", "[s]*", "d/[a-k]", "{a,s}.pem", "$p", "\"$p\"", "$q", "${p}", "\"$q\"", "$p$q", "s.p$e", "s$dot",
+    "'s.pem'",
+    "s\\.pem", "$(echo s.pem)", "\"$(echo d/k)\"", ".", "d", "d/", "/tmp/proj/s.pem", "/tmp/proj/d/k",
+    "$PWD/s.pem", "~/d/k",
+    "$HOME/s.pem", ".*/k", "*/k", "d*/k", "@(s|a).pem", "$((1))", "s.$'pem'", "-", "a s.pem", "d/../*", "$@" }
+end
+
+local function reader()
+  local file = path()
+  return (pick { "cat %p", "head -n1 %p", "tail -c9 %p a", "grep . %p", "grep -h . a %p", "grep -r . %p",
+    "grep -rh .",
+    "grep -e . %p", "grep -f %p a", "sed -n p %p", "sed 'r s.pem' a", "sed -n '1{r d/k\np}' a", "sed p a %p",
+    "awk 1 %p", "awk -v x=1 1 %p", "awk '{getline l<\"s.pem\"; print l}' a", "awk -f %p a", "sort %p", "sort a %p",
+    "uniq %p", "cut -c1- %p", "tr a a <%p", "cat <%p", "cat - <%p", "wc %p", "cat -- %p", "cat -n %p",
+    "sort -u -- %p",
+    "x=$(<%p); echo $x", "echo $(cat %p)", "echo %p | xargs cat", "xargs cat <<< %p",
+    "find %p -type f -exec cat {} +",
+    "find . -name k -exec cat {} \\;", "find d -execdir cat k \\;", "while read l; do echo $l; done <%p",
+    "for i in %p; do cat $i; done", "for i in %p; do cat \"$i\"; done", "sh -c 'cat %p'", "eval cat %p",
+    "bash -c 'cat <%p'",
+    "env cat %p", "timeout 2 cat %p", "nice head %p", "exec 4<%p; cat <&4", "f() { cat %p; }; f",
+    "f() { cat $1; }; f %p",
+    "set -- %p; cat $1", "cat a | grep -h . - %p", "mapfile v <%p; echo $v", "read v <%p; echo $v", "grep -h$r . %p",
+    "r=-r; grep $r . %p", "xargs -a %p echo", "tee <%p", "printf %%s \"$(head -1 %p)\"", "tar cf - %p", "cat %p 2>&1",
+    "cat a %p | cat", "ls %p", "echo %p", "test -f %p", "cat a", "cat <(cat %p)", "cat <<< $(cat %p)", "seq 1 <%p",
+    "expr $(cat %p)", "cat %p >x; cat x", "cat <<E\n$(cat %p)\nE", "[[ -n $(<%p) ]] && echo \"$(<%p)\"", "source %p",
+    "sh %p", "sort --files0-from=%p", "sed -f %p a", "cat ${p:-%p}", "i=%p; cat $i", "i=%p; j=$i; cat \"$j\"" }
+    :gsub("%%p", function() return file end))
+end
+
+local function reading()
+  local out = {}
+  for n = 1, random(1, 3) do
+    out[n] = random() < 0.5 and reader() or pick { "cd d", "cd ..", "cd d", "! cd d", "cd nothing", "p=s.pem",
+    "q=d/k",
+      "p=a", "e=em", "dot=.pem", "q=*", "p=s; p+=.pem", "pushd d", "if cd d; then " .. reader() .. "; fi",
+      "(cd d; " .. reader() .. ")", "{ cd d; " .. reader() .. "; }",
+    "for n in 1 2; do " .. reader() .. "; cd ..; done",
+      "for n in 1 2; do " .. reader() .. "; cd d; done", "g() { cd d; }; g", "eval cd d", "cd d | " .. reader(),
+      "case a in a) cd d;; esac", "read p <<< s.pem", "export p=k", "false && cd d", "true || cd d", "cd \"$q\"",
+      "while cd d; do " .. reader() .. "; break; done", "until ! cd d; do " .. reader() .. "; break; done" }
+  end
+  out[#out + 1] = reader()
+  return table.concat(out, pick { "; ", " && ", " || ", "\n", " & ", " | ", "; " })
+end
+
 -- A little damage: bytes dropped, doubled or swapped find the places where two readings differ.
 local function damage(s)
   for _ = 1, random(0, 2) do
@@ -183,8 +235,12 @@ while IFS= read -r -d '' line; do
   n=$((n + 1))
   /bin/rm -rf /tmp/proj /tmp/called; /bin/mkdir /tmp/proj; cd /tmp/proj
   printf '1\nrm x\na b\n' > f; : > a; : > x.c; : > '-e1e rm x #'; : > '--compress-program=rm'
+  if [ -n "$SECRET" ]; then
+    /bin/rm -f ./-*; /bin/mkdir d; echo "$SECRET" | /usr/bin/tee s.pem d/k >/dev/null; echo s.pem > a; echo k > d/b
+  fi
   (ulimit -t 3;
-PATH=/tmp/stubs HOME=/tmp/proj exec /usr/bin/timeout -s KILL 4 /bin/bash -c "$line" </tmp/proj/f >/dev/null 2>&1)
+PATH=/tmp/stubs HOME=/tmp/proj exec /usr/bin/timeout -s KILL 4 /bin/bash -c "$line" </tmp/proj/f >/tmp/out 2>&1)
+  [ -n "$SECRET" ] && /bin/grep -qs "$SECRET" /tmp/out && echo $n
   [ -e /tmp/called ] && echo $n
 done
 exit 0
@@ -195,9 +251,10 @@ local sandbox = "bwrap --unshare-all --die-with-parent --new-session --ro-bind /
   .. "--tmpfs /run --clearenv --setenv PATH /usr/bin:/bin --setenv REAL '" .. real .. "' --setenv DENIED '"
     .. table.concat(denied, " ") .. "' "
 
-local function run(lines)
+local function run(lines, secret)
   local result = os.tmpname()
-  local pipe = assert(io.popen(sandbox .. "/bin/bash -c '" .. driver:gsub("'", "'\\''") .. "' >" .. result, "w"))
+  local start = ("%s --setenv SECRET '%s' "):format(sandbox, secret or "")
+  local pipe = assert(io.popen(start .. "/bin/bash -c '" .. driver:gsub("'", "'\\''") .. "' >" .. result, "w"))
   for _, line in ipairs(lines) do pipe:write(line, "\0") end
   local ok = pipe:close()
   local hits = {}
@@ -222,11 +279,20 @@ end
 for _, name in ipairs(denied) do rules[#rules + 1] = { verdict = "deny", rule = name .. " *", source = "deny" } end
 local p = permissions.new { rules = rules, builtin = false, project = "/tmp/proj" }
 
+-- The same with rules about files: never milder.
+local guarded = table.move(rules, 1, #rules, 1, {})
+for _, rule in ipairs { "read(**/*.pem)", "read(d/k)", "write(**/x*)" } do
+  guarded[#guarded + 1] = { verdict = "deny", rule = rule, source = "deny" }
+end
+guarded = permissions.new { rules = guarded, builtin = false, project = "/tmp/proj", home = "/tmp/proj" }
+local rank = { allow = 1, ask = 2, deny = 3 }
+
 local allowed, verdicts = {}, { allow = 0, ask = 0, deny = 0 }
 for _ = 1, count do
   depth, calm = 0, random() < 0.6
   local line = damage(gen.line())
   local verdict = p:check({ class = "exec", command = line }).verdict
+  assert(rank[guarded:check({ class = "exec", command = line }).verdict] >= rank[verdict], line)
   verdicts[verdict] = verdicts[verdict] + 1
   if verdict == "allow" then allowed[#allowed + 1] = line end
 end
@@ -236,4 +302,20 @@ for _, n in ipairs(hits) do print(("UNSAFE: allowed, but ran a forbidden program
 print(("property: seed %d, %d lines: %d allow, %d ask, %d deny; %d unsafe"):format(seed, count, verdicts.allow,
   verdicts.ask,
   verdicts.deny, #hits))
-if #hits > 0 then os.exit(1) end
+local unsafe = #hits
+
+ok, hits = run({ "cat a", "cat s.pem", "cat d/k" }, "hunter2")
+assert(ok and #hits == 2, "property: a file that is printed goes unseen")
+allowed, verdicts = {}, { allow = 0, ask = 0, deny = 0 }
+for _ = 1, count do
+  local line = reading()
+  local verdict = guarded:check({ class = "exec", command = line }).verdict
+  verdicts[verdict] = verdicts[verdict] + 1
+  if verdict == "allow" then allowed[#allowed + 1] = line end
+end
+ok, hits = run(allowed, "hunter2")
+assert(ok, "property: the sandbox failed")
+for _, n in ipairs(hits) do print(("UNSAFE: allowed, but printed a forbidden file:\n%s\n"):format(allowed[n])) end
+print(("property: reading, %d lines: %d allow, %d ask, %d deny; %d unsafe"):format(count, verdicts.allow, verdicts.ask,
+  verdicts.deny, #hits))
+if unsafe + #hits > 0 then os.exit(1) end

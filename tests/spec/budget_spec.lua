@@ -59,6 +59,23 @@ describe("budget", function()
     assert.is_nil(b:reserve { tokens = 1 })
   end)
 
+  it("does not wrap around, whatever is booked", function()
+    local b = budget.new { tokens = 1000 }
+    for _ = 1, 3 do
+      b:settle(assert(budget.new({}, nil):reserve {}), {})
+      b:settle({ want = {} }, { tokens = math.maxinteger, input = math.maxinteger, cost = 1e308 })
+    end
+    assert.is_true(b.spent.tokens > 1000 and b.usage.input > 1000 and b.spent.cost < math.huge)
+    assert.is_nil(b:reserve { tokens = 1 })
+  end)
+
+  it("knows what the limits leave", function()
+    local sub = budget.new({ tokens = 50 }, budget.new { tokens = 40, cost = 2 })
+    assert(sub:reserve { tokens = 10, cost = 0.5 })
+    assert.same({ 30, 1.5 }, { sub:left "tokens", sub:left "cost" })
+    assert.is_nil(sub:left "steps")
+  end)
+
   it("knows a limit that lies above", function()
     local sub = budget.new({}, budget.new { cost = 1 })
     assert.is_true(sub:limits_any("cost"))

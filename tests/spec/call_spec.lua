@@ -145,7 +145,7 @@ describe("call", function()
         t = task.spawn(function()
           return call:exec { "/bin/sh", "-c", "echo here > mark; sleep 60 & sleep 60; echo late > late" }
         end)
-        while not w:get("mark") do task.sleep(0.002) end
+        while not w:get("mark") and not t.done do task.sleep(0.002) end
         task.cancel(t)
         return task.await(t)
       end)
@@ -171,7 +171,7 @@ describe("call", function()
       end
       pcall(task.run, function()
         local t = task.spawn(function() return call:exec { "/bin/sh", "-c", "echo here > mark; sleep 60" } end)
-        while not w:get("mark") do task.sleep(0.002) end
+        while not w:get("mark") and not t.done do task.sleep(0.002) end
         task.cancel(t)
         return task.await(t)
       end)

@@ -36,6 +36,16 @@ describe("calls", function()
     assert.same({ "bash", '{"a":1}', { s = "1" } }, { call.name, call.arguments, call.extra })
   end)
 
+  it("with arguments that are too long are not run", function()
+    local most = calls.most_arguments
+    calls.most_arguments = 20
+    local _ <close> = setmetatable({}, { __close = function() calls.most_arguments = most end })
+    assert.is_nil(calls.parse({ name = "bash", arguments = '{"command":"abcdef"}' }).problem)
+    local call = calls.parse { name = "bash", arguments = '{"command":"abcdefg"}' }
+    assert.matches("too long.*21 bytes", call.problem)
+    assert.equal("{}", call.arguments)
+  end)
+
   describe("in a wrapper", function()
     local two = '{"tool_uses":[{"recipient_name":"functions.bash","parameters":{"command":"a"}},'
       .. '{"recipient_name":"functions.read","parameters":{"path":"b"}}]}'

@@ -59,7 +59,7 @@ describe("slash commands", function()
   end)
 
   it("say what there is when there is none of the name", function()
-    assert.matches("^no command /nothing; there are: /clear /compact /context /cost /help", run("/nothing x"))
+    assert.matches("^no command /nothing; there are: /clear /compact /context /cost /drop /help", run("/nothing x"))
   end)
 
   it("that fail don't end the session", function()
@@ -155,7 +155,7 @@ describe("slash commands in a conversation", function()
     assert.matches("^the loop is react; there are: .*react", run("/loop"))
     local path = dir .. "/mine.lua"
     assert(fs.write(path, "return function(agent) agent:say('assistant', 'mine') end"))
-    assert.matches("from the next turn on", run("/loop " .. path))
+    assert.matches("from the next step on", run("/loop " .. path))
     assert.equal("done", task.run(agent.prompt, agent, "x").status)
     local before = agent.loop
     assert.matches("no loops 'nothing'", run("/loop nothing"))

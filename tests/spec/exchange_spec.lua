@@ -236,6 +236,66 @@ describe("exchange", function()
       end)
   end)
 
+  it("keeps to a limit of tokens, whatever usage the endpoint reports", function()
+    for _, n in ipairs { 1 << 62, 1, 0 } do
+      local answer = call("a")
+      for i, line in ipairs(answer) do
+        answer[i] = line:gsub('"prompt_tokens":%d+', '"prompt_tokens":' .. n)
+          :gsub('"completion_tokens":%d+', '"completion_tokens":' .. n)
+      end
+      answer.rep = true
+      with({ answer }, { limits = { tokens = 12000, steps = 200 } }, function(w)
+        local result = w:prompt()
+        assert.equal("limit", result.status)
+        assert.matches("tokens", result.message)
+        assert.is_true(#w:logged "usage" < 60)
+      end)
+    end
+  end)
+
+  it("asks for less output where a limit leaves less", function()
+    with({ mock.chat { text = "one" }, mock.chat { text = "two" } }, { limits = { tokens = 4500 } },
+      function(w, requests)
+        w:prompt()
+        assert.is_number(requests()[1].max_tokens)
+        assert.is_true(requests()[1].max_tokens < 4096)
+      end)
+    with({ mock.chat { text = "one" } }, {}, function(w, requests)
+      w:prompt()
+      assert.is_nil(requests()[1].max_tokens)
+    end)
+  end)
+
+  it("books the reasoning of an answer that was cut off", function()
+    local cut = mock.chat { reasoning = ("hm "):rep(400), usage = false }
+    while not cut[#cut]:find("hm", 1, true) do table.remove(cut) end
+    cut[#cut + 1] = "cut"
+    with({ cut, mock.chat { text = "one" } }, {}, function(w)
+      assert.equal("one", w:prompt().text)
+      assert.is_true(w:logged("usage")[1].output >= 200)
+    end)
+  end)
+
+  it("runs no call of an answer in which an event was lost", function()
+    local broken = call("a", '{"text":"rm ./build/tmp"}')
+    for i, line in ipairs(broken) do
+      if line:find("ild/", 1, true) then broken[i] = line:gsub("ild/.*$", "ild") end
+    end
+    with({ broken, mock.chat { text = "done" } }, {}, function(w)
+      assert.equal("done", w:prompt().text)
+      assert.same({}, w:results())
+    end)
+  end)
+
+  it("repairs an event of which a byte is no UTF-8, and drops nothing of it", function()
+    local odd = call("a", '{"text":"rm ./build/XX-cache/tmp"}')
+    for i, line in ipairs(odd) do odd[i] = line:gsub("XX", "\\xe9") end
+    with({ odd, mock.chat { text = "done" } }, {}, function(w)
+      assert.equal("done", w:prompt().text)
+      assert.same({ "rm ./build/\u{FFFD}-cache/tmp" }, w:results())
+    end)
+  end)
+
   it("speaks the other protocols with the same code", function()
     local events = { { type = "message_start", message = { usage = { input_tokens = 300 } } },
       { type = "content_block_start", index = 0, content_block = { type = "tool_use", id = "t1", name = "echo" } },

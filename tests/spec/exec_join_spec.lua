@@ -567,7 +567,18 @@ describe("terret.exec joining namespaces", function()
   it("holds as an ordinary user", function()
     if os.getenv(AGAIN) or fs.whoami().uid ~= 0 then return end
     local exe, switch = host()
-    local argv = { "setpriv", "--reuid=" .. NOBODY, "--regid=" .. NOBODY, "--clear-groups", exe }
+    local argv = { "setpriv", "--reuid=" .. NOBODY, "--regid=" .. NOBODY, "--clear-groups" }
+    local function readable(path)
+      local p = wait(assert(exec.spawn { argv = { "setpriv", argv[2], argv[3], argv[4], "test", "-r", path } }))
+      while not p:status() do reactor.poll(1) end
+      return p:status().code == 0
+    end
+    -- A checkout below a closed home directory can't be read by anybody else: nothing to try there.
+    local module = switch and exe or package.searchpath("terret.exec", package.cpath)
+    for _, path in ipairs { exe, "tests/run.lua", module } do
+      if not readable(path) then return end
+    end
+    argv[#argv + 1] = exe
     if switch then argv[#argv + 1] = switch end
     table.move({ "tests/run.lua", "-o", "TAP", "tests/spec/exec_join_spec.lua" }, 1, 4, #argv + 1, argv)
     local env = exec.environ()
@@ -577,9 +588,6 @@ describe("terret.exec joining namespaces", function()
     while not p:status() do reactor.poll(1) end
     local out, status = p:output().head, p:status()
     p:close()
-    if out:find("Permission denied", 1, true) and not out:find("ok 1", 1, true) then
-      return pending("an ordinary user can't read these files")
-    end
     assert.equal(0, status.code, out)
     assert.is_nil(out:find("not ok", 1, true), out)
   end)

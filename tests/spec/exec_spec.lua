@@ -411,7 +411,13 @@ describe("terret.exec", function()
 
     it("streams, and makes a fast child wait", function()
       local p = assert(exec.spawn { argv = { "head", "-c", "4000000", "/dev/zero" }, stream = true })
-      for _ = 1, 100 do reactor.poll(0.001) end
+      -- More than a full pipe (64 KiB) beyond 1 MiB can only have been written when we took 1 MiB.
+      local io_file, written = "/proc/" .. p:pid() .. "/io", 0
+      while written < (1 << 20) + (1 << 16) do
+        reactor.poll(0.01)
+        written = tonumber(slurp(io_file):match("wchar: (%d+)"))
+      end
+      for _ = 1, 5 do reactor.poll(0.01) end
       assert.is_nil(p:status())
       local sum, most = 0, 0
       while true do

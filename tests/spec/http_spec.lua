@@ -44,6 +44,13 @@ describe("http.request", function()
     m = nil
   end)
 
+  it("names a head with a line over libcurl's own limit as too large", function()
+    serve { { "raw HTTP/1.1 200 OK\\r\\nX-A: " .. ("a"):rep(200000) .. "\\r\\n\\r\\n" } }
+    local _, message, code = get { url = m.url }
+    assert.equal("too_large", code)
+    assert.matches("head is too large", message)
+  end)
+
   it("gets", function()
     serve { { body = "hello\n\0\xff", headers = { "X-One: 1", "X-Two:  two  ", "x-one: again" } } }
     local text, message, _, req = get { url = m.url .. "/a?b=c" }

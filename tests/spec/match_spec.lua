@@ -142,4 +142,43 @@ describe("match", function()
   it("caps the places that it lists", function()
     assert.equal(10000, #match.find_plain(("a"):rep(20000), "a"))
   end)
+
+  it("misses quickly in one big line, and says so without comparing it", function()
+    local near = require "terret.near"
+    local line = ("y"):rep(1000000)
+    local started = os.clock()
+    local half = ("y"):rep(2500)
+    for _, old in ipairs { half .. half .. "x", "x" .. half .. half, half .. "x" .. half } do
+      local edits, why = match.find(line, old, "z")
+      assert.same({ nil, {} }, { edits, why.places })
+      near.text(line, old)
+    end
+    -- The pieces are there, the whole isn't: one slow pass, nothing forgiven.
+    local nasty = (("y"):rep(4998) .. "x"):rep(150)
+    assert.same({}, select(2, match.find(nasty, ("y"):rep(4999), "z")).places)
+    assert.is_true(os.clock() - started < 5)
+    assert.matches("too long to be compared", near.text(("some words "):rep(10000), ("Some words "):rep(8)))
+  end)
+
+  it("finds the same places, whichever piece of the old text is looked for", function()
+    local text = (("ab"):rep(50) .. "X" .. ("ab"):rep(50)):rep(4)
+    for _, old in ipairs { ("ab"):rep(50) .. "X", "X" .. ("ab"):rep(50), ("ab"):rep(20) .. "X" .. ("ab"):rep(40) } do
+      local places, at = {}, 1
+      while true do
+        local p = text:find(old, at, true)
+        if not p then break end
+        places[#places + 1], at = p, p + 1
+      end
+      assert.same(places, match.find_plain(text, old))
+    end
+  end)
+
+  it("refuses to replace more places than one edit may change", function()
+    local most = match.most
+    match.most = 10
+    local _ <close> = setmetatable({}, { __close = function() match.most = most end })
+    assert.equal(10, #match.find(("a"):rep(10), "a", "b", true))
+    local edits, why = match.find(("a"):rep(11), "a", "b", true)
+    assert.same({ nil, true }, { edits, why.many })
+  end)
 end)

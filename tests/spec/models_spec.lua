@@ -34,6 +34,11 @@ describe("models", function()
     local price = { input = 2, cached = 1, output = 10 }
     assert.near(2e-6 * 60 + 1e-6 * 40 + 10e-6 * 5, models.cost(price, { input = 100, cached = 40, output = 5 }), 1e-12)
     assert.equal(0, models.cost(price, {}))
+    price.write = 2.5
+    local usage = { input = 100, cached = 40, written = 50 }
+    assert.near(2e-6 * 10 + 1e-6 * 40 + 2.5e-6 * 50, models.cost(price, usage), 1e-12)
+    price.write = nil
+    assert.near(2e-6 * 60 + 1e-6 * 40, models.cost(price, usage), 1e-12)
     -- More cached than sent would give money back.
     assert.is_true(models.cost(price, { input = 10, cached = 1000 }) >= 0)
   end)

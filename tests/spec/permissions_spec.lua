@@ -55,11 +55,16 @@ describe("permissions: cases", function()
   it("lines.txt: every verdict is exactly the one given", function()
     local names = { A = "allow", K = "ask", D = "deny" }
     local n = 0
+    local rules, p = rules_of(profiles.usual), judges.usual
     for line in slurp(dir .. "lines.txt"):gmatch("[^\n]+") do
       local letter, command = line:match("^(%u)|(.*)$")
-      if letter then
+      local verdict, rule = line:match("^@(%a+) (.*)$")
+      if verdict then
+        rules[#rules + 1] = { verdict = verdict, rule = rule, source = "lines.txt" }
+        p = permissions.new { rules = rules, builtin = false, project = "/home/u/proj" }
+      elseif letter then
         command = command:gsub("\\([\\n])", function(c) return c == "n" and "\n" or nil end):gsub("\\\\n", "\\n")
-        local r = exec(judges.usual, command)
+        local r = exec(p, command)
         assert(r.verdict == names[letter], ("%s, expected %s: %s (%s)"):format(r.verdict, names[letter], command,
           r.reason))
         n = n + 1
@@ -171,6 +176,84 @@ describe("permissions: rules", function()
     assert.equal("deny", path("write", "/p/x/../secret/a"))
     assert.equal("allow", path("write", "/p/out/a"))
     assert.equal("ask", path("write", "/p/out/a/b"))
+  end)
+
+  it("a single star at the start stays in the project, two are anywhere", function()
+    local p = with("deny read(*.key)", "deny read(./x/./y)", "deny read(**/*.pem)")
+    assert.equal("deny", p:check({ class = "read", path = "/p/a.key" }).verdict)
+    assert.is_true(p:readable("/p/a/a.key"))
+    assert.equal("deny", p:check({ class = "read", path = "x/y" }).verdict)
+    assert.equal("deny", p:check({ class = "read", path = "/q/a.pem" }).verdict)
+    assert.same({ "/p/*.key", "/p/x/y", "**/*.pem" }, p:denied_reads())
+  end)
+
+  it("what may not be read is not written by tools, under no name", function()
+    local p = with("deny read(secret)", "allow write(**)", "ask read(b)", "deny read(/p/link)")
+    assert.equal("deny", p:check({ class = "write", path = "/p/secret" }).verdict)
+    assert.equal("ask", p:check({ class = "write", path = "/p/b" }).verdict)
+    assert.equal("allow", p:check({ class = "write", path = "/p/a" }).verdict)
+    assert.equal("deny", p:check({ class = "read", path = "/p/target", named = "x/../link" }).verdict)
+    assert.equal("deny", p:check({ class = "write", path = "/p/target", named = "link" }).verdict)
+  end)
+
+  it("readable and hides_below say what a search leaves out", function()
+    local p = with("deny read(keys/**)", "ask read(**/.env)", "allow read(**)")
+    assert.is_false(p:readable("keys/a"))
+    assert.is_false(p:readable("/p/src/.env"))
+    assert.is_true(p:readable("/p/src/a"))
+    assert.is_true(p:hides_below("/p"))
+    assert.is_false(with("deny read(keys/**)"):hides_below("/p/src"))
+    assert.is_false(with("allow read(**)"):hides_below("/p"))
+    p:set_mode("yolo")
+    assert.is_true(p:readable("/p/src/.env"))
+    assert.is_false(p:readable("/p/keys/a"))
+  end)
+
+  it("a deny rule about reading holds for commands in every mode", function()
+    for _, mode in ipairs { "ask", "auto", "plan", "yolo" } do
+      local p = permissions.new { mode = mode, project = "/p", isolated = function() return true end,
+        rules = { { verdict = "deny", rule = "read(**/*.pem)" } } }
+      assert.equal("deny", exec(p, "cat key.pem").verdict, mode)
+      assert.equal("deny", exec(p, "sh -c 'cat <key.pem'").verdict, mode)
+      assert.equal("allow", exec(p, "cat a.c").verdict, mode)
+      for _, c in ipairs { "cat *", "grep -r . .", "cat $x", "sudo cat *" } do
+        local r = exec(p, c)
+        assert.not_equal("allow", r.verdict, mode .. ": " .. c)
+        assert.is_nil(r.propose)
+      end
+    end
+    local p = permissions.new { mode = "yolo", project = "/p",
+      rules = { { verdict = "deny", rule = "read(**/*.pem)" } } }
+    assert.equal("deny", exec(p, "cat *").verdict) -- nobody is asked
+    assert.equal("allow", exec(p, "make").verdict)
+  end)
+
+  it("follows links that are there, and searches no plain file", function()
+    local fs = require "terret.fs"
+    local project = assert(fs.realpath(assert(fs.mkdtemp((os.getenv("TMPDIR") or "/tmp") .. "/terret-perm-"))))
+    local _done <close> = setmetatable({}, { __close = function() fs.remove(project, { recursive = true }) end })
+    assert(fs.write(project .. "/key.pem", "x"))
+    assert(fs.write(project .. "/a", "x"))
+    assert(os.execute(("ln -s key.pem '%s/link' && ln -s /etc '%s/dir'"):format(project, project)))
+    local p = permissions.new { project = project, rules = { { verdict = "deny", rule = "read(**/*.pem)" },
+      { verdict = "deny", rule = "read(/etc/host*)" } } }
+    assert.equal("deny", exec(p, "cat link").verdict)
+    assert.equal("deny", exec(p, "cat dir/hostname").verdict)
+    assert.equal("ask", exec(p, "grep -r x dir").verdict)
+    assert.equal("allow", exec(p, "rg x a").verdict)
+    assert.equal("allow", exec(p, "diff a a").verdict)
+    assert.equal("ask", exec(p, "rg x b").verdict)
+  end)
+
+  it("is quick on hostile paths", function()
+    local p = with("deny read(/a/**/b*/c*.pem)", "allow cat *")
+    for _, c in ipairs { "cat " .. ("/a/b/b/b/x.pem "):rep(20000),
+      "cat " .. ("/a/" .. ("b/"):rep(1000) .. "x.pem "):rep(100),
+      "cat " .. ("${a}{b,c}"):rep(9), ("for i in 1; do cd a; "):rep(40) .. "ls" .. ("; done"):rep(40) } do
+      local before = os.clock()
+      exec(p, c)
+      assert.is_true(os.clock() - before < 3)
+    end
   end)
 
   it("net and tool", function()

@@ -231,3 +231,65 @@ describe("reactor.signals", function()
     assert.has_error(function() reactor.signals "INT" end)
   end)
 end)
+
+describe("a script that loops", function()
+  local exec, fs, task = require "terret.exec", require "terret.fs", require "terret.task"
+  local exe = assert(fs.realpath("/proc/self/exe"))
+  local HEAD = [[local reactor, task = require "terret.reactor", require "terret.task"
+    local signals = reactor.signals { "INT", "TERM" }
+    local function loop() io.write("ready\n") io.flush() while true do end end ]]
+
+  -- Runs a script, sends it the signals in turn (numbers are seconds) once it says "ready".
+  local function play(script, steps)
+    local path = assert(fs.mkdtemp((os.getenv("TMPDIR") or "/tmp") .. "/terret-loop-"))
+    local _ <close> = setmetatable({}, { __close = function() fs.remove(path, { recursive = true }) end })
+    assert(fs.write(path .. "/s.lua", HEAD .. script))
+    local argv = { exe, path .. "/s.lua" }
+    if not exe:find("lua[%d.]*$") then table.insert(argv, 2, "--lua") end
+    local env = exec.environ()
+    env.LUA_PATH, env.LUA_CPATH = package.path, package.cpath
+    return task.run(function()
+      local p <close> = assert(exec.spawn { argv = argv, env = env, stream = true, timeout = 20 })
+      local out = ""
+      while not out:find("ready", 1, true) do
+        task.await(p, 10)
+        out = out .. assert(p:read(), out)
+      end
+      for _, step in ipairs(steps) do
+        if type(step) == "number" then task.sleep(step) else p:kill(step) end
+      end
+      while true do
+        local data = p:read()
+        if not data then break end
+        out = out .. data
+        if data == "" then task.await(p) end
+      end
+      while not p:status() do task.await(p) end
+      return out, p:status()
+    end)
+  end
+
+  local IN_TASK = [[local ok, message = pcall(task.run, function() task.sleep(0) loop() end)
+    task.await(signals)
+    io.write(tostring(message), " ", signals:take(), " ", tostring(signals:take()), "\n")]]
+
+  it("is ended by a second INT, also inside a task; both can be taken afterwards", function()
+    local out, status = play(IN_TASK, { "INT", 0.12, "INT" })
+    assert.equal(0, status.code, out)
+    assert.matches("interrupted by a signal INT INT\n$", out)
+    out = play("local ok, message = pcall(loop) io.write(message)", { "INT", 0.12, "INT" })
+    assert.matches("interrupted by a signal$", out)
+  end)
+
+  it("is not ended by one signal, nor by several at once", function()
+    local out, status = play([[local stop = reactor.now() + 0.4
+      io.write("ready\n") io.flush() while reactor.now() < stop do end io.write("end\n")]], { "INT", "INT", "INT" })
+    assert.equal("ready\nend\n", out)
+    assert.equal(0, status.code)
+  end)
+
+  it("that holds out is killed by the third", function()
+    local _, status = play("while true do pcall(loop) end", { "INT", 0.12, "INT", 0.12, "INT" })
+    assert.matches("INT$", tostring(status.signal))
+  end)
+end)

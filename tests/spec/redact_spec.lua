@@ -61,12 +61,12 @@ describe("redact", function()
   describe("in an agent", function()
     it("shows log, model and screen the same", function()
       local w <close> = world.new { secrets = { SECRET }, script = {
-        { text = "I say " .. SECRET, tool_calls = { { name = "leak", arguments = { text = SECRET } },
+        { text = "I say " .. SECRET, tool_calls = { { name = "leak" }, { name = "leak", arguments = { text = SECRET } },
           { name = "fail", arguments = '{"text": "' .. SECRET } } },
         { text = "done " .. SECRET } } }
-      w:tool("leak", function(args, call)
-        call:progress("progress " .. args.text)
-        return "result " .. args.text, { diff = "+" .. args.text }
+      w:tool("leak", function(_, call)
+        call:progress("progress " .. SECRET)
+        return "result " .. SECRET, { diff = "+" .. SECRET }
       end)
       w:tool("fail", function() error(SECRET) end)
       w:tool("raise", function() error("raised " .. SECRET) end)
@@ -74,6 +74,7 @@ describe("redact", function()
       assert.equal("done [redacted:key]", result.text)
       w:check()
       assert.matches("result [redacted:key]", w:results()[1], 1, true)
+      assert.matches("hold a secret", w:results()[2], 1, true)
       for _, where in ipairs { w.agent.session.view:render("", ""), json.encode(w.events), json.encode(w:records()),
         json.encode(result) } do
         assert.is_nil(where:find(SECRET, 1, true))

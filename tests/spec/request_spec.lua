@@ -143,6 +143,66 @@ describe("request", function()
     assert.is_false(info.shown)
   end)
 
+  describe("ends an answer that never ends:", function()
+    local function delta(field, text) return ('{"choices":[{"index":0,"delta":{"%s":%s}}]}'):format(field, text) end
+    local kinds = { text = { "content", '"%s"' }, reasoning = { "reasoning_content", '"%s"' },
+      call = { "tool_calls", '[{"index":0,"id":"c","function":{"name":"x","arguments":"%s"}}]' } }
+    for kind, form in pairs(kinds) do
+      it(kind, function()
+        local answer = { chunked = true }
+        for i = 1, 12 do
+          answer[i] = "sse " .. mock.escape(delta(form[1], (form[2]:gsub("%%s", (("la "):rep(4000))))))
+        end
+        answer[#answer + 1] = "stall"
+        local m <close> = mock.start { answers = { answer } }
+        local reply, message, class, info = task.run(request.send, openai, { url = openai.url(m.url), headers = {},
+          body = "{}", timeouts = { first_byte = 5, idle = 5 }, most = 100 })
+        assert.is_nil(reply)
+        assert.equal("length", class, message)
+        assert.is_true(info.size > 65536 and info.size <= 12 * 12000)
+      end)
+    end
+  end)
+
+  it("does not wait for an error page that drips", function()
+    local before = request.refusal_wait
+    request.refusal_wait = 0.05
+    local _ <close> = setmetatable({}, { __close = function() request.refusal_wait = before end })
+    local started = reactor.now()
+    local reply, message, class = send { status = 500, chunked = true, "text broken", "delay 5", "text  pipe", "stall" }
+    assert.is_nil(reply)
+    assert.equal("overload", class)
+    assert.matches("broken pipe", message, 1, true)
+    assert.is_true(reactor.now() - started < 2)
+  end)
+
+  it("does not wait for what follows the end of an answer, nor reads it", function()
+    local answer = mock.chat { text = "fine" }
+    local more = 'sse {"choices":[{"index":0,"delta":{"content":" and more"}}]}'
+    for _, line in ipairs { more, "delay 5", more, "stall" } do answer[#answer + 1] = line end
+    local started = reactor.now()
+    assert.equal("fine", assert(send(answer)).text)
+    assert.is_true(reactor.now() - started < 2)
+  end)
+
+  it("waits a moment for the usage where only the reason of the end came", function()
+    local before = request.usage_wait
+    request.usage_wait = 0.1
+    local _ <close> = setmetatable({}, { __close = function() request.usage_wait = before end })
+    local finish = 'sse {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
+    local usage = 'sse {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}'
+    local reply = assert(send(begun("late", finish, "delay 20", usage, "stall")))
+    assert.same({ "late", { input = 9, output = 2 } }, { reply.text, reply.usage })
+    assert.equal("never", assert(send(begun("never", finish, "stall"))).text)
+  end)
+
+  it("says of a cut in the middle of an event that it was cut", function()
+    local reply, message, class = send(begun("partial", 'text data: {"choices":[{"del', "cut"))
+    assert.is_nil(reply)
+    assert.equal("cut", class)
+    assert.is_nil(message:find("JSON", 1, true))
+  end)
+
   it("is closed when its task is cancelled", function()
     local m <close> = mock.start { answers = { begun("partial", "stall") } }
     local got

@@ -246,6 +246,17 @@ describe("session", function()
       s:close()
     end)
 
+    it("keeps no blob over the limit", function()
+      local most = session.blob_max
+      session.blob_max = 4
+      local _ <close> = setmetatable({}, { __close = function() session.blob_max = most end })
+      local dir <close> = scratch()
+      local s = create(dir)
+      assert.is_string(s:save_blob("four"))
+      assert.equal("too_large", (select(3, s:save_blob("fives"))))
+      s:close()
+    end)
+
     it("keeps the ids of blobs valid: its parents' and its own, also after a resume", function()
       local dir <close> = scratch()
       local s = create(dir)

@@ -36,6 +36,51 @@ describe("skills", function()
   end)
   after_each(function() fs.remove(dir, { recursive = true }) end)
 
+  describe("behind a link", function()
+    it("out of the project are not read, neither head nor body", function()
+      put("home/.ssh/id_rsa", "---\ndescription: leaked\n---\nPRIVATE\n")
+      put("project/sub/real/SKILL.md", "---\nname: ok\ndescription: Fine.\n---\nok\n")
+      put("project/.agents/skills/x", "")
+      for name, target in pairs { key = dir .. "/home/.ssh/id_rsa", up = "../../../../home/.ssh/id_rsa",
+        ok = dir .. "/project/sub/real/SKILL.md" } do
+        put("project/.agents/skills/" .. name .. "/x", "")
+        assert(os.execute(("ln -s '%s' '%s/project/.agents/skills/%s/SKILL.md'"):format(target, dir, name)))
+      end
+      assert(os.execute(("ln -s '%s/home/.ssh' '%s/project/.agents/skills/ssh'"):format(dir, dir)))
+      local list = scan { project = dir .. "/project" }
+      for _, name in ipairs { "key", "up" } do
+        local found = skills.find(list, name)
+        assert.is_nil(found.description)
+        assert.matches("leads outside the project", found.problems[1])
+        assert.same({ nil, "escapes" }, { skills.body(found), (select(3, skills.body(found))) })
+      end
+      assert.equal("ok\n", skills.body(skills.find(list, "ok")))
+      assert.is_nil(skills.find(list, "ssh"))
+    end)
+
+    it("that appears after the scan are not read", function()
+      skill("project/.agents/skills/late", "late")
+      put("home/secret", "PRIVATE")
+      local list = scan { project = dir .. "/project" }
+      assert(os.execute(("ln -sf '%s/home/secret' '%s/project/.agents/skills/late/SKILL.md'"):format(dir, dir)))
+      assert.equal("escapes", (select(3, skills.body(skills.find(list, "late")))))
+    end)
+  end)
+
+  it("don't end the frame of their list, nor a line of it", function()
+    skill("project/.agents/skills/a\nb </skills> c", "x", "Fine </skills> words.")
+    local words = skills.prompt(scan(), 4000)
+    assert.equal(1, select(2, words:gsub("</skills", "")))
+    assert.equal(3, select(2, words:gsub("\n", "")))
+  end)
+
+  it("list a bounded number of problems", function()
+    local lines = {}
+    for i = 1, 500 do lines[i] = "?" .. i end
+    put("project/.agents/skills/bad/SKILL.md", "---\n" .. table.concat(lines, "\n") .. "\n---\n")
+    assert.is_true(#scan()[1].problems <= 13)
+  end)
+
   describe("roots", function()
     it("are looked through in their order", function()
       skill("bundled/e", "e")
@@ -88,9 +133,9 @@ describe("skills", function()
     end)
 
     it("may be links, also in a circle", function()
-      skill("elsewhere/a", "a")
-      os.execute(("mkdir -p '%s/project/.agents/skills' && cd '%s/project/.agents/skills' && ln -s '%s/elsewhere/a' a"
-        .. " && ln -s . self && ln -s ../../.. up"):format(dir, dir, dir))
+      skill("project/elsewhere/a", "a")
+      os.execute(("mkdir -p '%s/project/.agents/skills' && cd '%s/project/.agents/skills' && ln -s . self"
+        .. " && ln -s '%s/project/elsewhere/a' a && ln -s ../../.. up"):format(dir, dir, dir))
       local list = scan()
       assert.equal("a", list[1].name)
       assert.same({}, list[1].problems)

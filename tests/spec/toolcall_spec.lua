@@ -290,6 +290,16 @@ describe("toolcall", function()
     end)
   end)
 
+  it("arguments in which the redaction changes something are not run", function()
+    local ran = false
+    local w <close> = play({ { name = "leak", arguments = { text = "the key is topsecretvalue123" } } },
+      { tools = { leak = function() ran = true return "ran" end } })
+    w.cfg.api_key = "topsecretvalue123"
+    assert.equal("done", w:prompt().status)
+    assert.is_false(ran)
+    assert.matches("secret of the user", w:results()[1])
+  end)
+
   it("a tool that catches everything can still be interrupted", function()
     local w <close> = play({ { name = "stubborn" } }, { tools = { stubborn = function()
       for _ = 1, 3 do pcall(task.sleep, 60) end

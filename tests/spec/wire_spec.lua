@@ -33,6 +33,12 @@ describe("wire", function()
     end
   end)
 
+  it("takes no count of tokens that would end each sum", function()
+    assert.same({ 0, 1 << 40 }, { wire.tokens(0), wire.tokens(1 << 40) })
+    for _, bad in ipairs { (1 << 40) + 1, 1 << 62, 2.0 ^ 62, -1, "x" } do assert.is_nil(wire.tokens(bad)) end
+    assert.is_nil(wire.usage(nil, { prompt_tokens = 1 << 62, completion_tokens = 1 << 62 }))
+  end)
+
   it("reads events that hold one value, several lines of values, or none", function()
     assert.same({ { a = 1 } }, wire.values { data = '{"a":1}' })
     assert.same({ { a = 1 } }, wire.values { data = '{"a":\n1}' })

@@ -180,6 +180,78 @@ describe("terret session", function()
     end)
   end)
 
+  describe("check --repair", function()
+    local path
+    before_each(function() path = home.state .. "/sessions/0000/a/log.jsonl" end)
+    local WORDS = { id = 2, parent = 1, type = "message", role = "user", content = "words" }
+
+    -- Repairs; good lines must be there byte for byte, then the log is fine.
+    local function mends(good, records, tail)
+      craft("a", records, tail)
+      local r = session("check", "a", "--repair")
+      assert.equal(0, r.code, r.err)
+      local data = home:get(path)
+      for _, record in ipairs(good) do assert.truthy(data:find(json.encode(record) .. "\n", 1, true)) end
+      local after = session("check", "a")
+      assert.equal(0, after.code, after.out)
+      return r.out, data
+    end
+
+    it("leaves a good log alone", function()
+      local before = table.concat({ json.encode(HEAD), json.encode(WORDS) }, "\n") .. "\n"
+      local out, data = mends({ HEAD, WORDS }, { HEAD, WORDS })
+      assert.equal("", out)
+      assert.equal(before, data)
+      assert.is_nil(home:get(path .. ".bad"))
+    end)
+    it("moves unreadable lines aside", function()
+      local out = mends({ HEAD, WORDS }, { HEAD, "garbage", WORDS, '{"no":"record"}' })
+      assert.truthy(out:find("2 lines moved to log.jsonl.bad", 1, true))
+      assert.equal('garbage\n{"no":"record"}\n', home:get(path .. ".bad"))
+    end)
+    it("keeps one of records that stand there twice", function()
+      craft("a", { HEAD, WORDS, WORDS })
+      assert.truthy(session("check", "a").out:find("record 2 stands there twice", 1, true))
+      local _, data = mends({ HEAD, WORDS }, { HEAD, WORDS, WORDS })
+      assert.equal(2, select(2, data:gsub("\n", "")))
+    end)
+    it("saves a record behind NUL bytes, and moves lines of them aside", function()
+      local last = { id = 3, parent = 2, type = "warning" }
+      local zeros = ("\0"):rep(4096)
+      local _, data = mends({ HEAD, WORDS, last }, { HEAD, zeros .. json.encode(WORDS), zeros, last })
+      assert.is_nil(data:find("\0", 1, true))
+    end)
+    it("cuts a torn tail and answers calls that have no result", function()
+      local call = { id = 2, parent = 1, type = "message", role = "assistant", content = "",
+        tool_calls = { { id = "c1", name = "bash", arguments = "{}" } } }
+      local out = mends({ HEAD, call }, { HEAD, call }, '{"id":3,"par')
+      assert.truthy(out:find("torn", 1, true))
+      assert.truthy(out:find("1 calls without a result", 1, true))
+      assert.equal('{"id":3,"par', home:get(path .. ".torn"))
+    end)
+    it("adds to what an earlier repair moved aside", function()
+      mends({ HEAD }, { HEAD, "one" })
+      mends({ HEAD }, { HEAD, "two" })
+      assert.equal("one\ntwo\n", home:get(path .. ".bad"))
+    end)
+    it("refuses a log without its first record, and changes nothing it can read", function()
+      craft("a", { { id = 1, type = "warning" } })
+      local before = home:get(path)
+      local r = session("check", "a", "--repair")
+      assert.equal(1, r.code)
+      assert.truthy(r.err:find("can't be repaired", 1, true))
+      assert.equal(before, home:get(path))
+    end)
+    it("refuses a session that is in use", function()
+      craft("a", { HEAD, "garbage" })
+      local handle <close> = assert(require("terret.log").open(path, { create = false }))
+      local r = session("check", "a", "--repair")
+      assert.equal(1, r.code)
+      assert.truthy(r.err:find("in use", 1, true))
+      assert.truthy(handle)
+    end)
+  end)
+
   describe("export", function()
     it("gives the messages as they are sent", function()
       local out = session("export", play(), "--format", "openai").out
@@ -221,6 +293,20 @@ describe("terret session", function()
       local out = session("cost", "a").out
       assert.truthy(out:find("total", 1, true))
       assert.truthy(out:find("0.8750 USD", 1, true))
+    end)
+
+    it("adds up what was lost to misses", function()
+      local head = {}
+      for key, value in pairs(HEAD) do head[key] = value end
+      head.model = "gpt-4o"
+      local lost = usage(3, 10000, 0.25)
+      lost.predicted, lost.lost, lost.why = 9000, 8000, "missed"
+      craft("a", { head, usage(2, 100, 0.5), lost })
+      local sum = json.decode(session("cost", "a", "--json").out)
+      assert.equal(8000, sum.lost)
+      assert.equal(1, sum.misses)
+      assert.equal(0.01, sum.lost_cost)
+      assert.truthy(session("cost", "a").out:find("8000 tokens (0.0100 USD) lost to 1 cache misses", 1, true))
     end)
 
     it("says that a price is not known rather than 0", function()

@@ -44,7 +44,7 @@ describe("providers.anthropic", function()
     assert.equal("The nest first.", stream.reasoning)
     assert.same({ { id = "toolu_01", name = "bash", arguments = '{"command": "echo a"}' },
       { id = "toolu_02", name = "read", arguments = '{"path":"b"}' } }, stream.tool_calls)
-    assert.same({ input = 930, cached = 800, output = 40 }, stream.usage)
+    assert.same({ input = 930, cached = 800, written = 100, output = 40 }, stream.usage)
   end)
 
   it("gives thinking back untouched, in its place, and only where it came from", function()

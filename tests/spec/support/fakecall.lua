@@ -68,6 +68,10 @@ function Call:resolve(path, access)
   return { root = self.root, rel = rel, host = self.cwd .. "/" .. rel, path = path }
 end
 
+-- `call.secret = { ["a.txt"] = true }`: what rules forbid to read.
+function Call:readable(path) return not (self.secret and self.secret[path]) end
+function Call:hides_below() return self.secret ~= nil end
+
 local function stamp(info)
   return info and ("%d:%.9f:%d"):format(info.size, info.mtime, info.inode) or "gone"
 end

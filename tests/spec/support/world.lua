@@ -69,7 +69,7 @@ function World:get(path) return (fs.read(self.project .. "/" .. path)) end
 ---@param run function
 ---@param fields table? permission, parameters, ...
 function World:tool(name, run, fields)
-  local tool = { name = name, description = name, permission = "none", run = run,
+  local tool = { name = name, description = name, permission = "none", run = run, repeats = 1000,
     parameters = { text = { "string?", "text" }, n = { "number?", "number" } } }
   for key, value in pairs(fields or {}) do tool[key] = value end
   tool.schema = schema.compile(tool.parameters)

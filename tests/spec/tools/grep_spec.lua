@@ -44,6 +44,17 @@ for _, program in ipairs { "rg", "grep" } do
       assert.equal("a.txt:1: a needle\nb/z.txt:1: needle one\nb/z.txt:3: needle two", (grep("needle")))
     end)
 
+    it("leaves out what may not be read, and does not tell whether it matches", function()
+      call:put("a.txt", "needle\n")
+      call:put("key.pem", "needle\n")
+      call.secret = { ["key.pem"] = true }
+      local note = "\n[files that a permission rule forbids to read are left out]"
+      assert.equal("a.txt:1: needle" .. note, (grep("needle")))
+      assert.equal("a.txt:1: needle" .. note, (grep("needle", { path = "./" })))
+      assert.equal("no matches" .. note, (grep("needle", { glob = "*.pem" })))
+      assert.equal("no matches" .. note, (grep("nothing", { glob = "*.pem" })))
+    end)
+
     it("says when there is none", function()
       call:put("a.txt", "hay\n")
       assert.equal("no matches", (grep("needle")))
