@@ -297,17 +297,15 @@ local function groups(self, calls)
     if toolcall.is_writer(self, call) then
       list[#list + 1], open = { i }, nil
     else
-      if not open then
-        open = {}
-        list[#list + 1] = open
-      end
+      open = open or {}
+      if #open == 0 then list[#list + 1] = open end
       open[#open + 1] = i
     end
   end
   return list
 end
 
--- Each call must be one that waits for its result: a loop can't have one twice.
+-- A loop can't have a result twice.
 local function check_calls(self, calls)
   local open = {}
   for _, call in ipairs(self.session.open) do open[call.id] = true end
@@ -420,6 +418,7 @@ function Agent:fork(options)
   copy.budget = budget_mod.new({}, self.budget)
   copy.sent, copy.guess = {}, nil
   for model, last in pairs(self.sent) do copy.sent[model] = last end
+  copy.borrowed = options == nil -- its sandbox is ours
   if options then
     local ok, why, why_code = require("terret.setup").move(copy, options)
     if not ok then failure.raise("failed", why, why_code) end
@@ -478,6 +477,14 @@ function Agent:backend()
 end
 
 -- Turns --------------------------------------------------------------------------------------
+
+---Ends what the agent keeps: jobs, the namespaces of its sandbox, the log.
+function Agent:close()
+  local shared = self.shared
+  if shared.jobs and not self.borrowed then shared.jobs:close(self.policy) end
+  if shared.backend and not self.borrowed then sandbox.close(self.policy) end
+  self.session:close()
+end
 
 ---Stops the running turn; what came stays.
 ---@param reason string? default "interrupted"

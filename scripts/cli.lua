@@ -359,7 +359,7 @@ local function run(opts, rest)
     if headless then return run_headless(agent, ui, words) end
     return ui.run(agent, { prompt = rest[1] })
   end, words_of)
-  agent.session:close()
+  agent:close()
   if not ok then
     say("%s", status)
     return EXIT.failed

@@ -14,7 +14,8 @@ local M = {}
 local KEYS = {
   model = { "string", "TERRET_MODEL" }, provider = { "string" }, base_url = { "string", "OPENAI_BASE_URL" },
   api_key_env = { "string" }, loop = { "string" }, mode = { "string" }, sandbox = { "string" },
-  rw = { "table" }, net = { "table" }, limits = { "table" }, models = { "table" }, sampling = { "table" },
+  rw = { "table" }, net = { "table" }, sandbox_limits = { "table" }, limits = { "table" }, models = { "table" },
+  sampling = { "table" },
   check = { "string" }, review_model = { "string" }, attempts = { "number" }, stream = { "boolean" },
   ui = { "string" }, profiles = { "table" }, profile = { "string", "TERRET_PROFILE" },
   context = { "string", "TERRET_CONTEXT" }, summary_model = { "string", "TERRET_SUMMARY_MODEL" },
@@ -22,6 +23,8 @@ local KEYS = {
   tool_timeout = { "number", "TERRET_TOOL_TIMEOUT" }, first_byte_timeout = { "number", "TERRET_FIRST_BYTE_TIMEOUT" },
   idle_timeout = { "number", "TERRET_IDLE_TIMEOUT" }, progress_timeout = { "number", "TERRET_PROGRESS_TIMEOUT" },
 }
+
+local LIMITS = { nproc = true, memory = true, fsize = true, nofile = true }
 
 -- Vendors whose endpoint is taken when only their key is set, in this order.
 local DEFAULTS = { "openai", "openrouter", "anthropic" }
@@ -46,6 +49,11 @@ local function read_file(path)
     local known = KEYS[key]
     if not known then return usage("%s: unknown key '%s'", path, tostring(key)) end
     if type(x) ~= known[1] then return usage("%s: '%s' must be a %s, is a %s", path, key, known[1], type(x)) end
+  end
+  for key, x in pairs(value.sandbox_limits or {}) do
+    if not LIMITS[key] or math.type(x) ~= "integer" or x < 1 then
+      return usage("%s: sandbox_limits takes whole numbers for nproc, memory, fsize, nofile; not '%s'", path, tostring(key))
+    end
   end
   return value
 end
@@ -188,7 +196,7 @@ function M.load(opts, cwd)
   local seed = read_seed(dirs.home)
   local cfg = { project = dirs.project, home = dirs.home, state_dir = dirs.state_dir, config_dir = dirs.config_dir,
     cache_dir = dirs.cache_dir, cwd = cwd, rw = {}, limits = {}, models = file.models, sampling = file.sampling,
-    net = file.net, stream = file.stream ~= false and not opts["no-stream"] }
+    net = file.net, sandbox_limits = file.sandbox_limits, stream = file.stream ~= false and not opts["no-stream"] }
   local url, level = pick("base_url", opts["base-url"], file, seed.BASE_URL)
   if not url then url, level = default_url() end
   cfg.profiles = file.profiles

@@ -111,7 +111,7 @@ end
 function M.policy(cfg, session, readonly)
   return policy_mod.new { project = cfg.project, home = cfg.home, rw = cfg.rw, net = cfg.net,
     tmp = session.dir .. "/tmp", cache_dir = cfg.cache_dir, state_dir = cfg.state_dir,
-    config_dir = cfg.config_dir, readonly = readonly }
+    config_dir = cfg.config_dir, readonly = readonly, limits = cfg.sandbox_limits }
 end
 
 -- "ID", "ID@RECORD" or a directory -> directory, record.

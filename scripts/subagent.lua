@@ -167,12 +167,15 @@ function M.run(parent, options)
   local session
   session, message, code = open_session(parent, cfg, options, tools_json, dialect)
   if not session then return nil, message, code end
-  local _closing <close> = setmetatable({}, { __close = function() session:close() end })
+  local child
+  local _closing <close> = setmetatable({}, { __close = function()
+    if child then child:close() else session:close() end
+  end })
   local policy
   policy, message, code = setup.policy(cfg, parent.session, true)
   if not policy then return nil, message, code end
   session.spoken = dialect.version
-  local child = agent_mod.new { cfg = cfg, ui = parent.ui, session = session, provider = parent.provider, loop = loop,
+  child = agent_mod.new { cfg = cfg, ui = parent.ui, session = session, provider = parent.provider, loop = loop,
     dialect = dialect, tools = by_name, tools_json = tools_json, policy = policy, redactor = parent.redactor,
     id = session.id,
     permissions = parent.permissions, budget = budget.new(options.budget or {}, parent.budget),

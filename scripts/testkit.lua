@@ -159,7 +159,7 @@ function M.clock(now)
 end
 
 function Kit:close()
-  if self.agent then self.agent.session:close() end
+  if self.agent then self.agent:close() end
   events.anew(function() end)
   extensions.loaded = {}
   fs.remove(self.dir, { recursive = true })

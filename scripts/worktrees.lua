@@ -111,8 +111,8 @@ end
 
 function Trees:close()
   task.shield(function()
-    for _, fork in ipairs(self.forks) do fork.session:close() end
-    if self.maker then self.maker.session:close() end
+    for _, fork in ipairs(self.forks) do fork:close() end
+    if self.maker then self.maker:close() end
     forget(self)
     fs.remove(self.dir, { recursive = true })
   end)

@@ -133,6 +133,8 @@ function agent:must_record(record) end
 ---Stops the running turn.
 ---@param reason string?
 function agent:interrupt(reason) end
+---Ends its jobs, its sandbox and its log.
+function agent:close() end
 ---One turn; in an orchestration script.
 ---@param words string
 ---@return {status: string, text: string, message: string?, steps: integer, usage: table, cost: number?, session: string}
@@ -203,6 +205,12 @@ function call:write(path, data) end
 ---@param path string
 ---@return boolean
 function call:changed(path) end
+---@param path string
+---@return boolean no rule forbids to read it
+function call:readable(path) end
+---@param path string
+---@return boolean files below it may be forbidden to read
+function call:hides_below(path) end
 ---@param argv string[]
 ---@param options table?
 ---@return table? result

@@ -122,7 +122,7 @@ local function run_in(dir, backend, script)
   local agent
   agent, message = require("terret.setup").open(cfg, ui)
   if not agent then return fail("%s", message) end
-  local _closing <close> = setmetatable({}, { __close = function() agent.session:close() end })
+  local _closing <close> = setmetatable({}, { __close = function() agent:close() end })
   io.write("A C library in ", dir, ", a scripted model, real tools, sandbox ", backend.name, ".\n\n> ",
     project.prompt, "\n\n")
   return task.run(play, agent, shown, seen, dir, backend)
