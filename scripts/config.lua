@@ -52,7 +52,8 @@ local function read_file(path)
   end
   for key, x in pairs(value.sandbox_limits or {}) do
     if not LIMITS[key] or math.type(x) ~= "integer" or x < 1 then
-      return usage("%s: sandbox_limits takes whole numbers for nproc, memory, fsize, nofile; not '%s'", path, tostring(key))
+      return usage("%s: sandbox_limits takes whole numbers for nproc, memory, fsize, nofile; not '%s'", path,
+        tostring(key))
     end
   end
   return value
