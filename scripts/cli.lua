@@ -272,10 +272,10 @@ end
 
 local function run_headless(agent, ui, words)
   local task = require "terret.task"
-  agent:emit("session", { session = agent.session.id, dir = agent.session.dir, model = agent.cfg.model,
-    project = agent.cfg.project })
   return task.run(function()
-    local got = watch_signals(agent)
+    local got = watch_signals(agent) -- before the first word: who reads it may send a signal
+    agent:emit("session", { session = agent.session.id, dir = agent.session.dir, model = agent.cfg.model,
+      project = agent.cfg.project })
     ui.on_broken = function()
       got.status = got.status or EXIT.failed
       agent:interrupt("failed")
@@ -305,14 +305,14 @@ local function open_agent(opts, headless)
     local ok, message = fs.chdir(opts.dir)
     if not ok then return nil, message, "usage" end
   end
-  if opts.sandbox and opts.sandbox ~= "auto" and not require("terret.registry").where("sandbox", opts.sandbox) then
-    return nil, ("there is no sandbox '%s'"):format(opts.sandbox), "usage"
-  end
   local loaded, why = load_guards()
   if not loaded then return nil, why, "failed" end
   local setup = require "terret.setup" -- after the guards, which it needs
   local cfg, message, code = config.load(opts, fs.cwd())
   if not cfg then return nil, message, code end
+  if cfg.sandbox ~= "auto" and not require("terret.registry").where("sandbox", cfg.sandbox) then
+    return nil, ("there is no sandbox '%s'"):format(cfg.sandbox), "usage"
+  end
   cfg.script_file = opts.script
   cfg, message, code = complete(cfg, headless)
   if not cfg then return nil, message, code end

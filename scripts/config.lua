@@ -7,6 +7,7 @@
 
 local fs = require "terret.fs"
 local profiles = require "terret.profiles"
+local wire = require "terret.wire"
 
 local M = {}
 
@@ -25,6 +26,9 @@ local KEYS = {
 }
 
 local LIMITS = { nproc = true, memory = true, fsize = true, nofile = true }
+local RUN_LIMITS = { steps = true, tokens = true, cost = true, seconds = true }
+local MODES = { ask = true, auto = true, plan = true, yolo = true }
+local LISTS = { "rw", "net" } -- of strings
 
 -- Vendors whose endpoint is taken when only their key is set, in this order.
 local DEFAULTS = { "openai", "openrouter", "anthropic" }
@@ -33,7 +37,37 @@ local FLAG, ENV, FILE, SEED = 4, 3, 2, 1 -- levels
 
 local function usage(format, ...) return nil, format:format(...), "usage" end
 
--- config.lua: nothing to call, nothing to read.
+local function positive(x) return math.type(x) ~= nil and x > 0 and x < math.huge end
+
+-- What is wrong with a setting of config.lua, or nil.
+local function fault_of(key, x)
+  local known = KEYS[key]
+  if not known then return ("unknown key '%s'"):format(tostring(key)) end
+  if type(x) ~= known[1] then return ("'%s' must be a %s, is a %s"):format(key, known[1], type(x)) end
+  if known[1] == "number" and not positive(x) then return ("'%s' must be above 0, not %s"):format(key, x) end
+  if key == "mode" and not MODES[x] then return ("'mode' must be ask, auto, plan or yolo, not '%s'"):format(x) end
+end
+
+-- The same for what is inside.
+local function fault_within(value)
+  for key, x in pairs(value.sandbox_limits or {}) do
+    if not LIMITS[key] or math.type(x) ~= "integer" or x < 1 then
+      return ("sandbox_limits takes whole numbers for nproc, memory, fsize, nofile; not '%s'"):format(tostring(key))
+    end
+  end
+  for key, x in pairs(value.limits or {}) do
+    if not RUN_LIMITS[key] or not positive(x) then
+      return ("limits takes numbers above 0 for steps, tokens, cost, seconds; not '%s'"):format(tostring(key))
+    end
+  end
+  for _, name in ipairs(LISTS) do
+    for i, x in pairs(value[name] or {}) do
+      if math.type(i) ~= "integer" or type(x) ~= "string" then return ("%s is a list of strings"):format(name) end
+    end
+  end
+end
+
+-- config.lua: nothing to call, nothing to read, and no time to waste.
 local function read_file(path)
   local source, message, code = fs.read(path, { max = 1048576 })
   if not source then
@@ -42,20 +76,13 @@ local function read_file(path)
   end
   local chunk, err = load(source, "@" .. path, "t", {})
   if not chunk then return usage("%s", err) end
-  local ok, value = pcall(chunk)
-  if not ok then return usage("%s", value) end
+  local ok, value = require("terret.leash").run({ seconds = 0.25 }, chunk)
+  if not ok then return usage("%s", tostring(value):gsub("\nstack traceback:.*$", "")) end
   if type(value) ~= "table" then return usage("%s: must return a table", path) end
-  for key, x in pairs(value) do
-    local known = KEYS[key]
-    if not known then return usage("%s: unknown key '%s'", path, tostring(key)) end
-    if type(x) ~= known[1] then return usage("%s: '%s' must be a %s, is a %s", path, key, known[1], type(x)) end
-  end
-  for key, x in pairs(value.sandbox_limits or {}) do
-    if not LIMITS[key] or math.type(x) ~= "integer" or x < 1 then
-      return usage("%s: sandbox_limits takes whole numbers for nproc, memory, fsize, nofile; not '%s'", path,
-        tostring(key))
-    end
-  end
+  local fault
+  for key, x in pairs(value) do fault = fault or fault_of(key, x) end
+  fault = fault or fault_within(value)
+  if fault then return usage("%s: %s", path, fault) end
   return value
 end
 
@@ -69,13 +96,11 @@ local function read_seed(home)
   return out
 end
 
-local function host_of(url) return url:match("^%w+://([^/:?]+)") end
-
 ---@param url string
 ---@return boolean
 function M.is_loopback(url)
-  local host = host_of(url) or ""
-  return host == "localhost" or host:find("^127%.") ~= nil or url:find("^%w+://%[::1%]") ~= nil
+  local host = wire.host(url)
+  return host == "localhost" or host == "[::1]" or host:find("^127%.%d+%.%d+%.%d+$") ~= nil
 end
 
 -- A setting and the level that it was found at.
@@ -86,7 +111,7 @@ local function pick(name, flag, file, seed_value)
   if env and env ~= "" then
     if known[1] ~= "number" then return env, ENV end
     local n = tonumber(env)
-    if not n or n <= 0 then return nil, nil, ("%s must be a number above 0, not '%s'"):format(known[2], env) end
+    if not positive(n or 0) then return nil, nil, ("%s must be a number above 0, not '%s'"):format(known[2], env) end
     return n, ENV
   end
   if file[name] ~= nil then return file[name], FILE end

@@ -86,6 +86,7 @@ end
 ---@param name string
 ---@return string?
 function M.where(kind, name)
+  if (NOT_MEMBERS[kind] or {})[name] then return nil end
   for _, dir in ipairs(directories(kind)) do
     local path = dir .. "/" .. name .. ".lua"
     if fs.stat(path) then return path end
