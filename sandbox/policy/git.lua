@@ -19,6 +19,7 @@
 -- what follows from that.
 
 local fs = require "terret.fs"
+local gitlinks = require "terret.sandbox.policy.gitlinks"
 
 local M = {}
 
@@ -49,6 +50,9 @@ end
 ---@field nests {path: string, kind: string, depth: integer}[] where submodules' and worktrees' directories are
 ---@field known table<string, string> those that were there: path -> which
 ---@field whole string[] of the read-only ones: nests with too much in them
+---@field dir string? the project's git directory
+---@field links table<string, string> the `.git` of submodules in the index -> which
+---@field links_failed string? an index that could not be looked at
 ---@field top {path: string, id: string}? the directory `.git`, to tell when another took its place
 
 local function lstat(path) return fs.stat(path, { follow = false }) end
@@ -254,9 +258,27 @@ local function inspect_file(state, project)
   add(state.ro, project .. "/.git")
   local dir, common = pointed_to(project)
   if not dir then return end
+  state.dir, state.common = dir, common
   if state.writable(common) then pin_chain(state, common) else add(state.rw, common) end
   if common ~= dir then guard_directory(state, dir) end
   guard_repository(state, common)
+end
+
+-- Submodules that are repositories of their own: what is in them stays as it is.  They aren't pinned (`git mv`,
+-- `git rm` are work); those that are replaced are judged at the end.
+local function guard_links(state)
+  state.links_failed = gitlinks.each(state.project, state.dir, function(path, info)
+    state.links[path] = M.link_id(path, info)
+    if info.type == "directory" then guard_directory(state, path) end
+  end)
+end
+
+---What tells whether the `.git` of a submodule is still the same.
+---@param path string
+---@param info terret.fs.info
+---@return string
+function M.link_id(path, info)
+  return info.type == "file" and "file:" .. (gitlinks.target(path) or "") or which(info)
 end
 
 ---Looks at the project's repository as it is now.
@@ -266,7 +288,7 @@ end
 ---@return terret.sandbox.git
 function M.inspect(project, writable, memory)
   local state = { pins = {}, ro = {}, rw = {}, configs = {}, watch = {}, nests = {}, known = {}, whole = {},
-    pinned = {}, nested = 0, writable = writable, project = project, memory = memory }
+    pinned = {}, nested = 0, writable = writable, project = project, memory = memory, links = {} }
   local path = project .. "/.git"
   local info = lstat(path)
   if not info then
@@ -276,6 +298,7 @@ function M.inspect(project, writable, memory)
     -- rights, wherever it leads; the forged one is found at the end.
     add(state.pins, path)
     state.top = { path = path, id = which(info) }
+    state.dir = path
     guard_repository(state, path)
   elseif info.type == "file" then
     inspect_file(state, project)
@@ -284,9 +307,11 @@ function M.inspect(project, writable, memory)
     local target = fs.realpath(path)
     if target and writable(target) then
       pin_chain(state, target)
+      state.dir = target
       guard_repository(state, target)
     end
   end
+  if state.dir then guard_links(state) end
   return state
 end
 

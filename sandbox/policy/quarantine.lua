@@ -10,6 +10,7 @@
 local fs = require "terret.fs"
 local git = require "terret.sandbox.policy.git"
 local gitconfig = require "terret.sandbox.policy.gitconfig"
+local gitlinks = require "terret.sandbox.policy.gitlinks"
 
 local M = {}
 
@@ -149,6 +150,25 @@ local function check_top(q, state)
   check_new(q, state.top.path, "repository", state.project)
 end
 
+local function below(path, dir) return path:sub(1, #dir + 1) == dir .. "/" end
+
+-- The `.git` of a submodule may be a repository without programs, or lead to one that is judged elsewhere or that
+-- no command can write.
+local function check_link(q, state, path, info)
+  if info.type == "directory" then return check_new(q, path, "repository", state.project) end
+  local target = info.type == "file" and gitlinks.target(path)
+  if target and (below(target, state.dir or state.project .. "/.git") or state.common and below(target, state.common)) then return end
+  if info.type ~= "file" or target and state.writable(target) then put_aside(q, path) end
+end
+
+local function check_links(q, state)
+  local dir = state.dir or state.project .. "/.git" -- made by the command
+  local failed = gitlinks.each(state.project, dir, function(path, info)
+    if state.links[path] ~= git.link_id(path, info) then check_link(q, state, path, info) end
+  end)
+  if failed and failed ~= state.links_failed then put_aside(q, failed) end
+end
+
 ---@param state terret.sandbox.git as it was before the command
 ---@param dir string? where to put things
 ---@param random fun(): string a suffix
@@ -158,6 +178,7 @@ function M.settle(state, dir, random)
   for _, w in ipairs(state.watch) do check_watched(q, w, state) end
   for _, nest in ipairs(state.nests) do check_nest(q, nest, state.known, state.project) end
   if state.top then check_top(q, state) end
+  if state.writable then check_links(q, state) end
   return q.notes
 end
 

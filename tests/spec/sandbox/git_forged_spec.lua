@@ -132,6 +132,44 @@ local function common(backend)
     harmless(project .. "/real")
   end)
 
+  describe("submodules in the index", function()
+    local env = "export HOME=$PWD GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e; "
+    local start = env .. "git init -q . && git init -q sub && cd sub && echo b > b && git add b && git commit -qm b; "
+
+    for _, version in ipairs { 2, 4 } do
+      it("that a command adds, version " .. version, function()
+        new()
+        run(start .. "cd ..; git update-index --index-version " .. version .. "; echo a > a; mkdir s; echo b > s/u; "
+          .. "git add a s; git commit -qm a; printf '" .. EVIL .. "' > sub/.git/config")
+        if not exists("/.git/index") then return pending("no git here") end
+        assert.truthy(fs.read(project .. "/sub/.git/config"):find("fsmonitor", 1, true)) -- nothing goes there
+        local _, notes = run("git -c core.fsmonitor= add sub 2> /dev/null; git ls-files -s sub")
+        assert.is_nil(fs.read(project .. "/sub/.git/config"):find("fsmonitor", 1, true))
+        assert.matches("core.fsmonitor", table.concat(notes), 1, true)
+      end)
+    end
+
+    it("that are there", function()
+      new()
+      run(start .. "cd ..; git add sub 2> /dev/null; echo '[core]' > sub/.git/config")
+      if not exists("/.git/index") then return pending("no git here") end
+      run("printf '" .. EVIL .. "' >> sub/.git/config")
+      harmless(project .. "/sub")
+      run("cp -r sub/.git e; printf '" .. EVIL .. "' > e/config; mv sub/.git f; echo 'gitdir: ../e' > sub/.git; true")
+      assert.is_false(exists("/sub/.git"))
+      run("mv e sub/.git")
+      harmless(project .. "/sub")
+    end)
+
+    it("of a submodule", function()
+      new()
+      run(start .. "git init -q in; cd in; echo b > b && git add b && git commit -qm b; printf '" .. EVIL
+        .. "' > .git/config; cd ..; git -c core.fsmonitor= add in; cd ..; git add sub")
+      if not exists("/.git/index") then return pending("no git here") end
+      harmless(project .. "/sub")
+    end)
+  end)
+
   describe("decoys", function()
     local nested, visited = git.MAX_NESTED, git.MAX_VISITED
     after_each(function() git.MAX_NESTED, git.MAX_VISITED = nested, visited end)
