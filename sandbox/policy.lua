@@ -377,17 +377,16 @@ local function resolve_scratch(p, path)
   return denied("%s does not exist in the sandbox", path)
 end
 
--- Case is ignored: on some file systems .GIT is .git.
+-- Nothing looks afterwards at what the file tools have made: they write no repository's insides (but for
+-- info/exclude and its like).  Case is ignored: on some file systems .GIT is .git.
 local function protected(p, host)
-  local low = host:lower()
-  if inside(low, p.project:lower() .. "/.terret") then return true end
-  if not low:find("/.git", 1, true) then return false end
-  if low == p.project:lower() .. "/.git" then return true end
+  local low, project = host:lower(), p.project:lower()
+  if inside(low, project .. "/.terret") then return true end
+  if (low .. "/"):find("/.git/", 1, true) and not inside(low, project .. "/.git/info") then return true end
   local g = p:guarded()
   for _, list in ipairs { g.ro, g.watch } do
     for _, path in ipairs(list) do
-      path = (path.path or path):lower()
-      if inside(low, path) and path ~= p.project:lower() .. "/.git" then return true end
+      if inside(low, (path.path or path):lower()) then return true end
     end
   end
   return false

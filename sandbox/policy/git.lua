@@ -51,6 +51,7 @@ end
 ---@field known table<string, string> those that were there: path -> which
 ---@field whole string[] of the read-only ones: nests with too much in them
 ---@field dir string? the project's git directory
+---@field bare boolean? the project itself is a git directory
 ---@field links table<string, string> the `.git` of submodules in the index -> which
 ---@field links_failed string? an index that could not be looked at
 ---@field top {path: string, id: string}? the directory `.git`, to tell when another took its place
@@ -273,6 +274,14 @@ local function guard_links(state)
   end)
 end
 
+---Whether git takes a directory for a repository without a working tree, when it finds no `.git` there.
+---@param dir string
+---@return boolean
+function M.is_bare(dir)
+  local function there(name) return lstat(dir .. "/" .. name) ~= nil end
+  return there("HEAD") and (there("commondir") or there("objects") and there("refs"))
+end
+
 ---What tells whether the `.git` of a submodule is still the same.
 ---@param path string
 ---@param info terret.fs.info
@@ -312,6 +321,8 @@ function M.inspect(project, writable, memory)
     end
   end
   if state.dir then guard_links(state) end
+  state.bare = M.is_bare(project)
+  if state.bare then guard_repository(state, project) end
   return state
 end
 

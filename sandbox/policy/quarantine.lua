@@ -178,7 +178,10 @@ function M.settle(state, dir, random)
   for _, w in ipairs(state.watch) do check_watched(q, w, state) end
   for _, nest in ipairs(state.nests) do check_nest(q, nest, state.known, state.project) end
   if state.top then check_top(q, state) end
-  if state.writable then check_links(q, state) end
+  if state.writable then
+    check_links(q, state)
+    if not state.bare and git.is_bare(state.project) then check_new(q, state.project, "repository", state.project) end
+  end
   return q.notes
 end
 

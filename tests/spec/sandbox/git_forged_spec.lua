@@ -132,6 +132,25 @@ local function common(backend)
     harmless(project .. "/real")
   end)
 
+  it("a project that becomes a git directory itself", function()
+    new()
+    run("mkdir objects refs; echo 'ref: refs/heads/x' > HEAD; printf '" .. EVIL .. "' > config")
+    harmless(project)
+    run("printf '" .. EVIL .. "' > config")
+    harmless(project)
+  end)
+
+  it("files that the file tools would write", function()
+    new()
+    for _, path in ipairs { ".git/config", ".git/index", ".GIT/HEAD", "sub/.git/config", ".git" } do
+      assert.equal("denied", select(3, p:resolve(path, "write")), path)
+    end
+    assert.is_truthy(p:resolve(".gitignore", "write"))
+    assert.is_truthy(p:resolve("config", "write"))
+    repository(project)
+    assert.equal("denied", select(3, p:resolve("config", "write")))
+  end)
+
   describe("submodules in the index", function()
     local env = "export HOME=$PWD GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e; "
     local start = env .. "git init -q . && git init -q sub && cd sub && echo b > b && git add b && git commit -qm b; "
