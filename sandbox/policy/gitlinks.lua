@@ -14,7 +14,8 @@ local MAX_POINTER = 8192
 local MAX_DEPTH = 6 -- submodules of submodules
 M.MAX = 256 -- git directories of submodules that are looked at
 
-local GITLINK = 0xE000
+local GITLINK = 0xE000 -- the mode of an entry
+local EXTENDED, LENGTH = 0x4000, 0xFFF -- of an entry's flags
 
 -- The number that a version 4 index tells how much of the last name to drop with.
 local function varint(text, at)
@@ -28,28 +29,46 @@ local function varint(text, at)
   return value, at + 1
 end
 
-local function entries(text, hash)
-  if #text < 12 then return nil end
-  local magic, version, count = (">c4I4I4"):unpack(text)
-  if magic ~= "DIRC" or version < 2 or version > 4 then return nil end
+-- Where the mode of a submodule is next; the rarer bytes of it are looked for.
+local function next_mode(text, at)
+  while true do
+    at = text:find("\xE0\0", at + 2, true)
+    if not at then return nil end
+    if text:sub(at - 2, at - 1) == "\0\0" then return at - 2 end
+    at = at - 1
+  end
+end
+
+-- Names follow each other; each tells how much of the last one it keeps.
+local function compressed(text, count, hash)
   local out, at, last = {}, 13, ""
   for _ = 1, count do
-    local start = at
     if at + 42 + hash > #text then return nil end
     local mode, flags = (">I4"):unpack(text, at + 24), (">I2"):unpack(text, at + 40 + hash)
-    at = at + 42 + hash + (version >= 3 and flags & 0x4000 ~= 0 and 2 or 0)
-    local drop = 0
-    if version == 4 then drop, at = varint(text, at) end
+    local drop
+    drop, at = varint(text, at + 42 + hash + (flags & EXTENDED ~= 0 and 2 or 0))
     local stop = drop and drop <= #last and text:find("\0", at, true)
     if not stop then return nil end
-    local name = last:sub(1, #last - drop) .. text:sub(at, stop - 1)
-    if version == 4 then
-      last, at = name, stop + 1
-    else
-      if flags & 0xFFF < 0xFFF and #name ~= flags & 0xFFF then return nil end
-      at = start + ((stop - start) // 8 + 1) * 8
+    last, at = last:sub(1, #last - drop) .. text:sub(at, stop - 1), stop + 1
+    if mode == GITLINK and last ~= "" then out[#out + 1] = last end
+  end
+  return out
+end
+
+-- Whatever looks like an entry is taken for one: that is fast, and a wrong one does no harm.
+local function plain(text, hash, out)
+  local at = next_mode(text, 13)
+  while at do
+    local flags_at = at + 16 + hash
+    if flags_at + 2 > #text then break end
+    local flags = (">I2"):unpack(text, flags_at)
+    local first = flags_at + (flags & EXTENDED ~= 0 and 4 or 2)
+    local stop = text:find("\0", first, true)
+    local length = flags & LENGTH
+    if stop and stop > first and (length == LENGTH or length == stop - first) then
+      out[#out + 1] = text:sub(first, stop - 1)
     end
-    if mode == GITLINK and name ~= "" then out[#out + 1] = name end
+    at = next_mode(text, at + 1)
   end
   return out
 end
@@ -57,8 +76,12 @@ end
 ---@param text string of an index
 ---@return string[]? paths nil: not understood
 function M.parse(text)
-  if not text:find("\0\0\xE0\0", 1, true) then return {} end -- most have none
-  return entries(text, 20) or entries(text, 32)
+  if not next_mode(text, 1) then return {} end -- most have none
+  if #text < 12 then return nil end
+  local magic, version, count = (">c4I4I4"):unpack(text)
+  if magic ~= "DIRC" or version < 2 or version > 4 then return nil end
+  if version == 4 then return compressed(text, count, 20) or compressed(text, count, 32) end
+  return plain(text, 32, plain(text, 20, {})) -- nothing else tells which hash it is
 end
 
 local function paths(dir)

@@ -157,7 +157,9 @@ local function below(path, dir) return path:sub(1, #dir + 1) == dir .. "/" end
 local function check_link(q, state, path, info)
   if info.type == "directory" then return check_new(q, path, "repository", state.project) end
   local target = info.type == "file" and gitlinks.target(path)
-  if target and (below(target, state.dir or state.project .. "/.git") or state.common and below(target, state.common)) then return end
+  for _, dir in ipairs { state.dir or state.project .. "/.git", state.common } do
+    if target and below(target, dir) then return end
+  end
   if info.type ~= "file" or target and state.writable(target) then put_aside(q, path) end
 end
 
