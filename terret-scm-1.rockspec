@@ -53,6 +53,7 @@ build = {
     ["terret.sandbox.policy.environ"] = "sandbox/policy/environ.lua",
     ["terret.sandbox.policy.git"] = "sandbox/policy/git.lua",
     ["terret.sandbox.policy.gitconfig"] = "sandbox/policy/gitconfig.lua",
+    ["terret.sandbox.policy.gitlinks"] = "sandbox/policy/gitlinks.lua",
     ["terret.sandbox.policy.quarantine"] = "sandbox/policy/quarantine.lua",
     ["terret.sandbox.policy.restore"] = "sandbox/policy/restore.lua",
     ["terret.sandbox.policy.secrets"] = "sandbox/policy/secrets.lua",

@@ -165,8 +165,11 @@ static int find_script(lua_State *L, const char *name) {
     const char *path = lua_tostring(L, lua_upvalueindex(1));
     if (path && (n = try_dir(L, path, rel)) > 0) return n;
     const char *config = lua_tostring(L, lua_upvalueindex(2));
-    if (config && !is_kind(rel)) config = lua_pushfstring(L, "%s/scripts", config);
-    if (config && (n = try_dir(L, config, rel)) > 0) return n;
+    if (config && is_kind(rel) && (n = try_dir(L, config, rel)) > 0) return n;
+    if (config && (in_sandbox || !is_kind(rel))) {
+        const char *scripts = lua_pushfstring(L, "%s/scripts", config);
+        if ((n = try_dir(L, scripts, rel)) > 0) return n;
+    }
     const char *share = lua_tostring(L, lua_upvalueindex(3));
     if (share && (n = try_dir(L, lua_pushfstring(L, "%s/%s", share, built), rel)) > 0) return n;
     if ((n = try_embedded(L, lua_pushfstring(L, "%s%s.lua", built, rel))) > 0) return n;

@@ -178,6 +178,10 @@ function M.wrap(policy, argv, env)
   local have, message = prepare(policy)
   if not have then return nil, message, "no_sandbox" end
   local guarded, limits = policy:guarded(), policy.limits
+  if guarded.whole[1] then -- nothing can be read-only inside what is writable
+    return nil, guarded.whole[1] .. " holds more git directories than can be looked after", "no_sandbox"
+  end
+  guarded.top = nil -- what was there is put back, into whatever `.git` is then
   local before = restore.snapshot(guarded.ro)
   return { argv = argv, env = environment(policy, env), cwd_is_host = true, drop = true, landlock = have.ruleset:fd(),
     seccomp = filter_of(probed.abi), cgroups = have.group.procs, watch = have.watch,

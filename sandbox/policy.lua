@@ -17,6 +17,7 @@ local secrets = require "terret.sandbox.policy.secrets"
 
 local M = {}
 
+local MAX_PATH = 4096
 local LOOK_AGAIN = 5 -- seconds until the list of secrets that exist is made anew
 
 -- A command has its own of these; the host's are not there.
@@ -233,8 +234,8 @@ function M.new(options)
   p.drop_env = {}
   for _, name in ipairs(options.drop_env or {}) do p.drop_env[name] = true end
   p.limits = setmetatable(options.limits or {}, { __index = LIMITS })
-  local info = fs.stat(p.project .. "/.git", { follow = false })
-  p.git_pinned = info ~= nil and info.type == "directory"
+  p.git_memory = {}
+  if not p.readonly then p:guarded() end -- what is there now is remembered
   p.roots = {}
   local hidden = p:hidden()
   for _, dir in ipairs(p.writable_dirs) do
@@ -299,9 +300,9 @@ end
 ---@return terret.sandbox.git
 function Policy:guarded()
   if self.readonly then
-    return { pins = {}, ro = {}, rw = {}, configs = {}, watch = {}, nests = {}, known = {} }
+    return { pins = {}, ro = {}, rw = {}, configs = {}, watch = {}, nests = {}, known = {}, whole = {} }
   end
-  local state = git.inspect(self.project, function(path) return self:writable(path) end, self.git_pinned)
+  local state = git.inspect(self.project, function(path) return self:writable(path) end, self.git_memory)
   git.guard(state, self.project .. "/.terret")
   return state
 end
@@ -321,6 +322,9 @@ end
 function Policy:settle(guarded, alone)
   local notes = quarantine.settle(guarded, self.tmp and self.tmp .. ".quarantine",
     function() return require("terret.hash").random(4) end)
+  for _, dir in ipairs(guarded.whole) do
+    notes[#notes + 1] = ("%s was read-only: it holds more than %d git directories"):format(dir, git.MAX_NESTED)
+  end
   local dropped = self.copies and self.copies:merge(guarded.configs, alone or false) or {}
   return table.move(dropped, 1, #dropped, #notes + 1, notes)
 end
@@ -373,17 +377,16 @@ local function resolve_scratch(p, path)
   return denied("%s does not exist in the sandbox", path)
 end
 
--- Case is ignored: on some file systems .GIT is .git.
+-- Nothing looks afterwards at what the file tools have made: they write no repository's insides (but for
+-- info/exclude and its like).  Case is ignored: on some file systems .GIT is .git.
 local function protected(p, host)
-  local low = host:lower()
-  if inside(low, p.project:lower() .. "/.terret") then return true end
-  if not low:find("/.git", 1, true) then return false end
-  if low == p.project:lower() .. "/.git" then return true end
+  local low, project = host:lower(), p.project:lower()
+  if inside(low, project .. "/.terret") then return true end
+  if (low .. "/"):find("/.git/", 1, true) and not inside(low, project .. "/.git/info") then return true end
   local g = p:guarded()
   for _, list in ipairs { g.ro, g.watch } do
     for _, path in ipairs(list) do
-      path = (path.path or path):lower()
-      if inside(low, path) and path ~= p.project:lower() .. "/.git" then return true end
+      if inside(low, (path.path or path):lower()) then return true end
     end
   end
   return false
@@ -399,6 +402,7 @@ end
 function Policy:resolve(path, access, cwd)
   if access ~= "read" and access ~= "write" then error("access must be 'read' or 'write'", 2) end
   if path == "" or path:find("\0", 1, true) then return denied("not a path") end
+  if #path > MAX_PATH then return denied("a path of %d bytes is too long (%d)", #path, MAX_PATH) end
   if path == "~" or path:sub(1, 2) == "~/" then path = self.home .. path:sub(2) end
   if path:sub(1, 1) ~= "/" then path = (cwd or self.project) .. "/" .. path end
   local lexical = normalise(path)

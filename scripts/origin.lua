@@ -77,6 +77,7 @@ end
 local function try_everywhere(file, rel)
   return on_disk("path", embedded.path and embedded.path .. "/" .. file, file, rel)
     or on_disk("user", M.user_path(file), file, rel)
+    or on_disk("user", file:find("^sandbox") and M.user_dir() and M.user_dir() .. "/scripts/" .. file, file, rel)
     or M.built_in(file, rel)
 end
 

@@ -45,6 +45,7 @@ local function directories(kind)
   end
   if embedded.path then list[#list + 1] = embedded.path .. "/" .. kind end
   if embedded.config_dir and kind ~= "cli" then list[#list + 1] = embedded.config_dir .. "/" .. kind end
+  if embedded.config_dir and kind == "sandbox" then list[#list + 1] = embedded.config_dir .. "/scripts/" .. kind end
   list[#list + 1] = embedded.share_dir .. "/" .. embedded_prefix(kind):sub(1, -2)
   return list
 end

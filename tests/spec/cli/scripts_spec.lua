@@ -56,6 +56,18 @@ describe("scripts on the command line", function()
       assert.truthy(find(json.decode(run("providers", "--json").out), "e").problems[1]:find("boom", 1, true))
     end)
 
+    it("take the sandbox's modules from sandbox/, then from scripts/sandbox/", function()
+      local name, env = "terret.sandbox.policy.secrets", { env = { TERRET_PATH = false } }
+      local file = home:put("ask.lua", "return { { text = 'x' } }")
+      local ask = { "-p", "x", "--provider", "scripted", "--script", file }
+      local path = user("scripts/sandbox/policy/secrets.lua", "error 'mine'")
+      assert.equal(path .. "\n", home:run({ "which", name }, env).out)
+      assert.truthy(home:run(ask, env).err:find("mine", 1, true))
+      path = user("sandbox/policy/secrets.lua", "error 'first'")
+      assert.equal(path .. "\n", home:run({ "which", name }, env).out)
+      assert.truthy(home:run(ask, env).err:find("first", 1, true))
+    end)
+
     it("take no arguments", function()
       for _, kind in ipairs { "tools", "loops", "providers" } do assert.equal(2, run(kind, "x").code) end
     end)
