@@ -89,7 +89,7 @@ end
 ---@return integer id
 function Agent:must_record(record)
   local id, message, code = self.session:append(record)
-  if not id then failure.raise("failed", "the session log can't be written: " .. message, code) end
+  if not id then failure.raise("failed", message, code) end
   return id
 end
 Agent.record = Agent.must_record
@@ -97,7 +97,7 @@ Agent.record = Agent.must_record
 -- Calls that the loop passed over get their result before anything else is said.
 local function answer_open(self, words)
   local count, message, code = self.session:answer_open(words)
-  if not count then failure.raise("failed", "the session log can't be written: " .. message, code) end
+  if not count then failure.raise("failed", message, code) end
 end
 
 local function pending_text(self)

@@ -222,7 +222,7 @@ local function record(run, h, what)
   end
   if not (agent.session and agent.session.log) then return end
   local ok, message, code = agent.session:append(what)
-  if not ok then failure.raise("failed", "the session log can't be written: " .. message, code) end
+  if not ok then failure.raise("failed", message, code) end
 end
 
 -- Names what failed, once; h.telling keeps a handler from hearing of itself.

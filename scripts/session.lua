@@ -283,7 +283,7 @@ function Session:append(record)
   record.v, record.id, record.parent = VERSION, self.next_id, self.last
   record.time = os.date("!%Y-%m-%dT%H:%M:%SZ")
   local ok, message, code = self.log:append(json.encode(record))
-  if not ok then return nil, message, code end
+  if not ok then return nil, "the session log can't be written: " .. message, code end
   self.next_id = self.next_id + 1
   view.apply(self, record)
   return record.id

@@ -108,7 +108,7 @@ function M.run(self, words)
   local status, message = outcome(self, ok, err, trace)
   local closed, why = self.session:answer_open(ok and "not run: the loop ended without this call"
     or "interrupted: this call was not run")
-  if not closed then status, message = "failed", message or "the session log can't be written: " .. why end
+  if not closed then status, message = "failed", message or why end
   local loaded = self.depth == 0 and manifest.more(self.session)
   if loaded then self.session:append { type = "state", key = "files", value = loaded } end
   local spent, usage = self.budget.spent, self.budget.usage
