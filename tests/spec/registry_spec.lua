@@ -16,6 +16,9 @@ print(json.encode(out))
 local TOOL = [[return { name = "%s", description = "Mine.", permission = "none", parameters = {},
   run = function() return "x" end }]]
 
+-- Lua shortens a long file name in its messages from the left.
+local function shown(path) return path:sub(-24) end
+
 describe("registry", function()
   describe("check", function()
     local nothing = function() end
@@ -175,7 +178,7 @@ describe("registry", function()
         local value, message, code, path = load(source)
         assert.is_nil(value)
         assert.equal("bad_script", code)
-        assert.is_truthy(message:find(path .. words, 1, true), message)
+        assert.is_truthy(message:find(shown(path) .. words, 1, true), message)
         assert.is_nil(message:find("traceback", 1, true))
       end
     end)
@@ -279,8 +282,8 @@ describe("registry", function()
         out.raises = answer(registry.load("loops", "react"))
       ]]
       assert.is_truthy(out.field[2]:find(path .. ": field '", 1, true), out.field[2])
-      assert.is_truthy(out.syntax[2]:find(syntax .. ":1:", 1, true), out.syntax[2])
-      assert.is_truthy(out.raises[2]:find(raises .. ":2: boom", 1, true), out.raises[2])
+      assert.is_truthy(out.syntax[2]:find(shown(syntax) .. ":1:", 1, true), out.syntax[2])
+      assert.is_truthy(out.raises[2]:find(shown(raises) .. ":2: boom", 1, true), out.raises[2])
       for _, a in pairs(out) do
         assert.is_false(a[1])
         assert.equal("bad_script", a[3])

@@ -367,7 +367,7 @@ describe("session", function()
     s.log = { append = function() return nil, "no space left", "no_space" end,
       path = function() return real:path() end }
     local id, message, code = s:append { type = "message", role = "assistant", content = "lost" }
-    assert.same({ nil, "no space left", "no_space" }, { id, message, code })
+    assert.same({ nil, "the session log can't be written: no space left", "no_space" }, { id, message, code })
     assert.equal(before, body(s))
     assert.is_nil(s:rewind(1))
     assert.equal(before, body(s))
