@@ -9,10 +9,12 @@
 -- --rw names, and the session's own /tmp, /var/tmp and /dev/shm.
 
 local fs = require "terret.fs"
-local copies = require "terret.sandbox.policy.copies"
-local environ = require "terret.sandbox.policy.environ"
-local git = require "terret.sandbox.policy.git"
-local quarantine = require "terret.sandbox.policy.quarantine"
+local lazy = require "terret.lazy"
+
+local copies = lazy "terret.sandbox.policy.copies"
+local environ = lazy "terret.sandbox.policy.environ"
+local git = lazy "terret.sandbox.policy.git"
+local quarantine = lazy "terret.sandbox.policy.quarantine"
 local secrets = require "terret.sandbox.policy.secrets"
 
 local M = {}
@@ -235,7 +237,7 @@ function M.new(options)
   for _, name in ipairs(options.drop_env or {}) do p.drop_env[name] = true end
   p.limits = setmetatable(options.limits or {}, { __index = LIMITS })
   p.git_memory = {}
-  if not p.readonly then p:guarded() end -- what is there now is remembered
+  -- What git directories there are is remembered at the first command: nothing of ours writes there before.
   p.roots = {}
   local hidden = p:hidden()
   for _, dir in ipairs(p.writable_dirs) do

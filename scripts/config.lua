@@ -262,6 +262,7 @@ function M.load(opts, cwd)
   end
   local limits = file.limits or {}
   cfg.limits.steps = opts["max-steps"] or limits.steps
+  cfg.own_steps = cfg.limits.steps ~= nil
   cfg.limits.tokens = opts["max-tokens"] or limits.tokens
   cfg.limits.cost = opts["max-cost"] or limits.cost
   cfg.limits.seconds = opts.timeout or limits.seconds

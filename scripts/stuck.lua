@@ -3,6 +3,7 @@
 -- The last steps are compared with a period of 1 to 4 steps.  The same calls with the same results count as
 -- stuck after `repeats` rounds (3; a tool may say more with its field `repeats`), the same calls with
 -- other results after twice as many: polling is no circle.  What happens is the event loop.stuck's to say.
+-- Who set a limit of steps has said when to stop: then the model is only told.
 
 local failure = require "terret.failure"
 local fire = require "terret.fire"
@@ -74,6 +75,7 @@ function M.watch(agent, calls, results)
   steps.nudged = steps.nudged or 0
   local say = fire(agent, "loop.stuck", { period = period, times = times, nudged = steps.nudged }, false)
     or steps.nudged == 0 and { nudge = NUDGE:format(times) }
+    or agent.cfg.own_steps and { go_on = true }
     or { stop = ("the model repeats itself (%d times the same %s)"):format(times,
       period == 1 and "step" or period .. " steps") }
   agent.steps = { nudged = steps.nudged + 1 }

@@ -4,7 +4,7 @@
 -- In commands and hosts `*` is any text; in paths `*` stays within a name and `**` does not.  There is no other
 -- special character, and nothing here is a Lua pattern.  Deny is stricter than ask, ask than allow; the order
 -- of rules does not matter.
-local paths = require "terret.permissions.paths"
+local paths = require("terret.lazy") "terret.permissions.paths"
 
 local M = {}
 local find, sub = string.find, string.sub

@@ -1,5 +1,5 @@
 -- scripts/tools/job.lua - the tool `job`: new output of a background job, or its end.
-local jobs = require "terret.jobs"
+local jobs = require("terret.lazy") "terret.jobs"
 
 local function run(args, call)
   local list = call.jobs or jobs.of(call.agent)
