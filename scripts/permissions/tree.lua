@@ -43,8 +43,8 @@ function J:list(list)
     if maybe then self.conditional = self.conditional + 1 end
     self:node(item)
     if maybe then self.conditional = self.conditional - 1 end
-    -- `! cd x && y`: what follows holds when it failed.
-    if self.files and item.type == "pipeline" then self.files:settle_dirs() end
+    -- `! cd x && y`: what follows holds when it failed.  `true || cd x && y`: it holds when it was skipped.
+    if self.files and (item.type == "pipeline" or before == "||") then self.files:settle_dirs() end
   end
 end
 
