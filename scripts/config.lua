@@ -202,6 +202,20 @@ local function load_rules(opts, config_dir)
   return list
 end
 
+-- The user's last word on commands: policy.lua returns a function of the parsed command and the verdict.
+-- A guard: one that is there and can't be loaded ends the start.
+local function load_policy(config_dir)
+  local path = config_dir .. "/policy.lua"
+  local source, message, code = fs.read(path, { max = 1048576 })
+  if not source then return nil, code ~= "not_found" and message or nil end
+  local chunk, err = load(source, "@" .. path, "t")
+  if not chunk then return nil, err end
+  local ok, value = pcall(chunk)
+  if not ok then return nil, tostring(value) end
+  if type(value) ~= "function" then return nil, path .. ": must return a function" end
+  return value
+end
+
 ---What to say when there is no endpoint.
 M.no_endpoint = [[
 no endpoint is set. The three commonest ways:
@@ -251,6 +265,8 @@ function M.load(opts, cwd)
   if not cfg.timeouts then return usage("%s", err) end
   cfg.rules, err = load_rules(opts, dirs.config_dir)
   if not cfg.rules then return usage("%s", err) end
+  cfg.policy, err = load_policy(dirs.config_dir)
+  if err then return usage("%s", err) end
   cfg.check, cfg.trust = opts.check or file.check, opts.trust
   cfg.review_model, cfg.attempts = file.review_model, file.attempts and math.floor(file.attempts)
   cfg.loop, cfg.mode = opts.loop or file.loop, opts.mode or file.mode or "ask"

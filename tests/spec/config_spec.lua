@@ -43,6 +43,27 @@ describe("config", function()
     return message
   end
 
+  describe("policy.lua", function()
+    it("is the last word on commands", function()
+      assert.is_nil(load().policy)
+      put("config/terret/policy.lua", "return function(tree, out) return 'deny', 'no ' .. type(tree) end")
+      local cfg = load()
+      local permissions = require "terret.permissions"
+      local p = permissions.new { mode = "yolo", project = project, policy = cfg.policy }
+      local verdict = p:check { class = "exec", command = "ls" }
+      assert.equal("deny", verdict.verdict)
+      assert.equal("no table", verdict.reason)
+    end)
+
+    it("that can't be loaded ends the start", function()
+      for source, words in pairs { ["return {}"] = "must return a function", ["return function("] = ":1:",
+        ["error 'boom'"] = "boom", [""] = "must return a function" } do
+        put("config/terret/policy.lua", source)
+        refuses(words)
+      end
+    end)
+  end)
+
   describe("with nothing set", function()
     it("has defaults, no endpoint and no key", function()
       local cfg = load()
