@@ -7,7 +7,7 @@
  * Scripts: package.path and package.cpath lose their relative entries before the first
  * require, since stock Lua looks into the working directory and would run a hostile
  * repository's cjson.lua.  A searcher of our own then serves terret.* from, in this order:
- * $TERRET_PATH, the user's configuration directory, PREFIX/share/terret, the embedded text.
+ * $TERRET_PATH, the user's configuration directory, PREFIX/share/terret/VERSION, the embedded text.
  * C modules are in package.preload, so that no file can shadow them. */
 #include "terret.h"
 #include "embedded.h"
@@ -112,7 +112,7 @@ static int open_embedded(lua_State *L) {
         lua_pushstring(L, path);
         lua_setfield(L, -2, "path");
     }
-    lua_pushliteral(L, TERRET_PREFIX "/share/terret");
+    lua_pushliteral(L, TERRET_PREFIX "/share/terret/" TERRET_VERSION);
     lua_setfield(L, -2, "share_dir");
     return 1;
 }
@@ -153,7 +153,7 @@ static bool is_kind(const char *rel) {
 }
 
 /* "terret.tools.bash" -> tools/bash.lua below one of the roots.  Upvalues of the searcher:
- * $TERRET_PATH, the configuration directory, PREFIX/share/terret; nil where there is no such
+ * $TERRET_PATH, the configuration directory, PREFIX/share/terret/VERSION; nil where there is no such
  * directory. */
 static int find_script(lua_State *L, const char *name) {
     if (strcmp(name, "terret") == 0) name = "terret.init";
@@ -246,7 +246,7 @@ static void set_up_packages(lua_State *L) {
     nil_unless_directory(L);
     push_config_dir(L);
     nil_unless_directory(L);
-    lua_pushliteral(L, TERRET_PREFIX "/share/terret");
+    lua_pushliteral(L, TERRET_PREFIX "/share/terret/" TERRET_VERSION);
     nil_unless_directory(L);
     lua_pushcclosure(L, search_script, 3);
     lua_rawseti(L, -2, 2);
