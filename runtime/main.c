@@ -153,8 +153,8 @@ static bool is_kind(const char *rel) {
 }
 
 /* "terret.tools.bash" -> tools/bash.lua below one of the roots.  Upvalues of the searcher:
- * $TERRET_PATH, the configuration directory, PREFIX/share/terret/VERSION; nil where there is no such
- * directory. */
+ * $TERRET_PATH, the configuration directory, PREFIX/share/terret/VERSION; nil where there is no
+ * such directory. */
 static int find_script(lua_State *L, const char *name) {
     if (strcmp(name, "terret") == 0) name = "terret.init";
     if (strncmp(name, "terret.", 7) != 0 || strchr(name, '/') || strstr(name, "..")) {
